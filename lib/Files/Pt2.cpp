@@ -121,6 +121,13 @@ private:
 };
 
 Status Pt2File::open() {
+  const bool pickled = std::ranges::any_of(
+      entries_, [](const ZipEntry& e) { return e.name == "data.pkl" || e.name.ends_with("/data.pkl"); });
+  const bool exported =
+      std::ranges::any_of(entries_, [](const ZipEntry& e) { return e.name.ends_with("archive_format"); });
+  if (pickled && !exported)
+    return invalid("it was written by torch.save or torch.jit.save, whose pickles dtc never opens: save the "
+                   "program with torch.export.save");
   for (size_t i = 0; i < entries_.size(); ++i) {
     if (entries_[i].deflated) return invalid("its entry " + jsonString(entries_[i].name) + " is compressed");
     byName_.emplace(entries_[i].name, i);
@@ -303,6 +310,9 @@ bool looksLikePt2(std::string_view head) {
 
 Result<std::unique_ptr<Pt2Archive>> openPt2(InputFile file) {
   const std::string path = file.path();
+  if (const auto head = file.text(0, std::min<int64_t>(file.size(), 2)); head && isPickle(*head))
+    return inputError(quotedPath(path) + " is a Python pickle, which dtc never opens: save the program with "
+                                         "torch.export.save");
   auto entries = readZipDirectory(file);
   if (!entries) {
     if (entries.error().kind != Error::Input) return entries.error();

@@ -1,4 +1,5 @@
 #include "dtc/Report/FileFormat.h"
+#include "dtc/Files/InputFile.h"
 #include "dtc/Report/audit/XlaHlo.h"
 
 #include <algorithm>
@@ -50,7 +51,7 @@ std::string binaryFormat(std::string_view content) {
   if (content.starts_with("\x1f\x8b"sv)) return "compressed with gzip: decompress it first";
   if (content.starts_with("\x89HDF"sv))
     return "an HDF5 file, which dtc does not read: save the tensors as .npz or .safetensors";
-  if (content.size() > 1 && content[0] == '\x80' && content[1] >= 2 && content[1] <= 5)
+  if (isPickle(content))
     return "a Python pickle, which dtc does not read: save the tensors as .npz or .safetensors";
   if (startsWithAny(content, {"\xff\xfe"sv, "\xfe\xff"sv})) return "text in UTF-16: dtc reads UTF-8";
   if (content.substr(0, 1u << 16).find(kBytecode) != std::string_view::npos)
@@ -71,7 +72,7 @@ std::string textFormat(std::string_view content) {
   if (content.starts_with("{ lambda ")) return "a jaxpr: print jax.jit(f).lower(...).as_text() instead";
   // A .dt text may begin with `import "optim"`.
   if (startsWithAny(content, {"import ", "from ", "def ", "class ", "#!"}) &&
-      !content.starts_with("import \""))
+      !content.starts_with("import \"") && content.find("func @") == std::string_view::npos)
     return "a script, not a dtc program: print the lowered program, jax.jit(f).lower(...).as_text() in JAX";
   if (startsWithAny(content, {"; ModuleID", "source_filename", "target datalayout", "target triple"}))
     return "LLVM IR, which dtc does not read";

@@ -14,6 +14,11 @@ namespace dtc {
 // A path as messages show it: 'weights.npz'.
 [[nodiscard]] inline std::string quotedPath(const std::string& path) { return "'" + path + "'"; }
 
+// Whether a file begins as Python's pickles of protocol 2 and later.
+[[nodiscard]] inline bool isPickle(std::string_view head) {
+  return head.size() > 1 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5;
+}
+
 // A file in memory, read-only, whose pages are read when they are used. Whoever truncates the file meanwhile makes
 // later uses fault.
 class FileMapping : NonCopyable {

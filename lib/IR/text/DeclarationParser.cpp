@@ -143,6 +143,11 @@ void DeclarationParser::signatures() {
         skipToTopLevel();
       }
       if (in_.pos == first) ++in_.pos;
+    } else if (atWord("import")) {
+      ++in_.pos;
+      const std::string name(text(tok()));
+      unexpected("the module's name in quotes", at(Tok::Word) ? "; write import \"" + name + "\"" : "");
+      skipToTopLevel();
     } else {
       unexpected("'mesh', 'func', 'spmd func' or 'import'",
                  suggestion(Vocabulary::Keyword, text(tok()), {"func", "mesh", "spmd", "import"}));
