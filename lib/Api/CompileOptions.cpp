@@ -49,6 +49,7 @@ constexpr Row<O> kCompileRows[] = {
     {"opt-level", "0, 1, 2 or 3", [](O& o, V v) { return readNumber(v, 0, 3, o.lowering.optLevel); }},
     {"policy", kText, [](O& o, V v) { return o.lowering.policy = v, true; }},
     {"reduce-dtype", kText, [](O& o, V v) { return o.lowering.reduceDType = v, true; }},
+    {"recompute", kText, [](O& o, V v) { return o.lowering.recompute = v, true; }},
     {"reduction-order", "any or fixed",
      [](O& o, V v) { return readWord(v, {"any", "fixed"}, o.lowering.reductionOrder); }},
     {"library-gelu", kFlag, [](O& o, V v) { return readFlag(v, o.lowering.libraryGelu); }},

@@ -1,6 +1,7 @@
 #include "dtc/Jit/KernelCache.h"
 #include "dtc/Support/Checked.h"
 #include "dtc/Support/Sha256.h"
+#include "dtc/Support/Units.h"
 #include "dtc/Support/Words.h"
 #include <algorithm>
 #include <array>
@@ -98,16 +99,6 @@ bool writeAll(int file, std::string_view bytes) {
 }
 
 } // namespace
-
-std::optional<int64_t> parseBytes(std::string_view text) {
-  const auto n = takeNumber<int64_t>(text);
-  if (!n || *n < 0) return std::nullopt;
-  constexpr std::pair<std::string_view, int64_t> kUnits[] = {
-      {"", 1}, {"B", 1}, {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", int64_t{1} << 40}};
-  for (auto [name, bytes] : kUnits)
-    if (text == name) return checkedMul(*n, bytes);
-  return std::nullopt;
-}
 
 int64_t cacheMaxBytes() {
   const char* wish = std::getenv(kCacheMaxVariable);

@@ -23,7 +23,7 @@ static Expr attention(ModelWriter& p, Expr n) {
     return splitHeads(p, name, linear(p, name, n, s.hidden, s.hidden, true), s.heads);
   };
   const Expr q = project("attn_q"), k = project("attn_k"), v = project("attn_v");
-  const Expr a = p.named("attn_a", attention(q, k, v, {.causal = true})[0]);
+  const Expr a = attentionCore(p, q, k, v);
   return linear(p, "attn_out", joinHeads(p, "attn_a", a), s.hidden, s.hidden, false);
 }
 

@@ -32,6 +32,13 @@ Expr joinHeads(ModelWriter& p, const std::string& name, Expr x) {
   return p.named(name + "_joined", reshape(rows, {Dim(s.batch), Dim(s.seq), Dim(s.hidden)}));
 }
 
+Expr attentionCore(ModelWriter& p, Expr q, Expr k, Expr v) {
+  return p.named("attn_a", p.recomputed(ModelRecompute::Attention, [&] {
+    Builder& in = p.builder();
+    return attention(Expr(in, q), Expr(in, k), Expr(in, v), {.causal = true})[0];
+  }));
+}
+
 Module languageModule(ModelWriter& p, Expr logits, Expr labels) {
   if (p.spec().mode == ModelMode::Forward) return p.module(logits, "logits");
   const Expr losses = p.named("losses", cross_entropy(widened(p, "logits", logits), labels));

@@ -22,7 +22,7 @@ static Expr attention(ModelWriter& p, Expr x, Expr positions) {
   const Expr q = p.named("attn_q_rope", rope(project("attn_q", wq, s.heads), positions, base));
   const Expr k = p.named("attn_k_rope", rope(project("attn_k", wk, s.kvHeads), positions, base));
   const Expr v = project("attn_v", wv, s.kvHeads);
-  const Expr a = p.named("attn_a", attention(q, k, v, {.causal = true})[0]);
+  const Expr a = attentionCore(p, q, k, v);
   const Expr wo = p.weight("attn_wo", {s.hidden, s.hidden}, {p.tpAxes(), {}});
   return p.named("attn_out", matmul(joinHeads(p, "attn_a", a), wo));
 }

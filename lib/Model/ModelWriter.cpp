@@ -98,7 +98,7 @@ Expr ModelWriter::weight(const std::string& name, std::vector<int64_t> dims, con
   const std::vector<Dim> sizes(dims.begin(), dims.end());
   Expr value = argument((index_.valid() ? "blocks_" : prefix_) + name, m_.tensorType(spec_.dtype, sizes),
                         shardingOf(kept), true);
-  if (index_.valid()) value = named(name, index_select(value, index_, {.dim = 0}));
+  if (index_.valid()) value = named(name, index_select(value, Expr(*builder_, index_), {.dim = 0}));
   return gathered ? named(name + "_whole", shardedAs(value, axes)) : value;
 }
 
@@ -118,7 +118,22 @@ void ModelWriter::setStage(int64_t stage) {
   if (spec_.parallel.has("pp")) body_.common = {{id("stage"), m_.attrs.integer(stage)}};
 }
 
-Expr ModelWriter::layers(Expr x, const std::function<Expr(Expr)>& block) {
+Expr ModelWriter::recomputed(ModelRecompute part, const std::function<Expr()>& body) {
+  if (spec_.recompute != part) return body();
+  Builder* const outer = builder_;
+  return ops::recompute(*outer, [&](Builder& in) {
+    builder_ = &in;
+    const ValueId v = body();
+    builder_ = outer;
+    return std::vector{v};
+  })[0];
+}
+
+Expr ModelWriter::layers(Expr x, const std::function<Expr(Expr)>& layer) {
+  const auto block = [&](Expr in) {
+    const Expr out = recomputed(ModelRecompute::Block, [&] { return layer(Expr(*builder_, in)); });
+    return spec_.recompute == ModelRecompute::Block ? named("block", out) : out;
+  };
   if (spec_.loop) {
     const Expr last = ops::forLoop(body_, 0, spec_.layers, {x}, [&](Builder& in, Expr i, auto stream) {
       builder_ = &in, index_ = i;

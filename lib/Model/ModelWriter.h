@@ -39,8 +39,11 @@ public:
   Expr named(const std::string& name, Expr); // with the block's prefix
   // x, constrained to these shardings if --parallel has sp.
   Expr withSequenceSharding(const std::string& name, Expr x, const ShardAxes&);
-  // All layers: `block` takes the residual stream and returns it. Unrolled, or as one `for`.
-  Expr layers(Expr x, const std::function<Expr(Expr)>& block);
+  // All layers: `layer` takes the residual stream and returns it. Unrolled, or as one `for`.
+  Expr layers(Expr x, const std::function<Expr(Expr)>& layer);
+
+  // `body` in a `recompute` block, if the model has one around this part.
+  Expr recomputed(ModelRecompute part, const std::function<Expr()>& body);
 
   // The module for the mode; the function returns `value`, called `label`.
   [[nodiscard]] Module module(Expr value, std::string_view label);
@@ -87,6 +90,8 @@ struct TokenInputs {
 // [batch, seq, heads * dim] to [batch, heads, seq, dim], and back.
 [[nodiscard]] Expr splitHeads(ModelWriter&, const std::string& name, Expr x, int64_t heads);
 [[nodiscard]] Expr joinHeads(ModelWriter&, const std::string& name, Expr x);
+// Causal attention, in a `recompute` block of its own if the model asks for it.
+[[nodiscard]] Expr attentionCore(ModelWriter&, Expr q, Expr k, Expr v);
 // The module that returns the logits, or their loss against the labels.
 [[nodiscard]] Module languageModule(ModelWriter&, Expr logits, Expr labels);
 

@@ -64,6 +64,18 @@ std::vector<Expr> condition(Builder& b, Expr p, const BlockBody& ifTrue, const B
   return detail::all(b, op);
 }
 
+std::vector<Expr> recompute(Builder& b, const BlockBody& body) {
+  Module& m = b.module;
+  const OpId op = m.makeOp(m.registry->find(RegionKind::Recompute), {}, 0, b.common, 1, b.loc);
+  m[op].parent = b.parent;
+  writeBlock(b, m.region(op), body);
+  std::vector<TypeId> types;
+  for (ValueId v : m[m.region(op)].yields) types.push_back(m[v].type);
+  m.makeResults(op, types);
+  b.out.push_back(op);
+  return detail::all(b, op);
+}
+
 std::vector<Expr> whileLoop(Builder& b, const Values& starts, const WhileBody& goesOn,
                             const WhileBody& body) {
   Module& m = b.module;

@@ -1,5 +1,6 @@
 #include "dtc/Passes/Pass.h"
 #include "dtc/Support/Suggest.h"
+#include "dtc/Support/Units.h"
 #include "dtc/Support/Words.h"
 #include "dtc/Target/Target.h"
 
@@ -12,6 +13,7 @@ static bool takes(const PassOption& o, const std::string& value) {
     if (value == word) return true;
   if (const auto n = parseNumber<int64_t>(value); n && o.min && *n >= *o.min) return true;
   if (o.isTarget && targetNamed(value)) return true;
+  if (o.isBytes && parseBytes(value)) return true;
   const auto dtype = o.isDType ? parseDType(value) : std::nullopt;
   return dtype && isFloat(*dtype);
 }
@@ -20,6 +22,7 @@ std::string valuesText(const PassOption& o) {
   std::vector<std::string> all(o.words.begin(), o.words.end());
   if (o.min) all.push_back("an integer of at least " + std::to_string(*o.min));
   if (o.isTarget) all.push_back("cpu, " + cudaArchList());
+  if (o.isBytes) all.push_back("bytes such as 8GiB");
   if (o.isDType) all.push_back("a float dtype such as bf16 or f32");
   std::string text;
   for (size_t i = 0; i < all.size(); ++i)
@@ -53,6 +56,8 @@ std::string_view PassOptions::word(const char* name, std::string_view fallback) 
 std::optional<int64_t> PassOptions::integer(const char* name) const {
   return parseNumber<int64_t>(word(name, ""));
 }
+
+std::optional<int64_t> PassOptions::bytes(const char* name) const { return parseBytes(word(name, "")); }
 
 std::optional<DType> PassOptions::dtype(const char* name) const { return parseDType(word(name, "")); }
 

@@ -9,6 +9,7 @@
 #include "dtc/StableHlo/import/Import.h"
 #include "dtc/Support/OutOfMemory.h"
 #include "dtc/Support/Suggest.h"
+#include "dtc/Support/Units.h"
 #include "dtc/Support/Words.h"
 
 #include <algorithm>
@@ -205,6 +206,9 @@ Status checkChoices(const LoweringFlags& o) {
   if (!o.reduceDType.empty() && (!dtype || !isFloat(*dtype)))
     return usageError("--reduce-dtype: expected a float dtype such as bf16 or f32, got '" + o.reduceDType +
                       "'");
+  if (!o.recompute.empty() && o.recompute != "gathers" && o.recompute != "cheap" && !parseBytes(o.recompute))
+    return usageError("--recompute: expected gathers, cheap or bytes such as 8GiB, got '" + o.recompute +
+                      "'");
   return Ok{};
 }
 
@@ -217,6 +221,7 @@ StandardPipelineOptions LoweringFlags::pipeline(std::string target) const {
           .libraryGelu = libraryGelu,
           .strictNonFinite = strictNonFinite,
           .wholeAxisResults = wholeAxisResults,
+          .recompute = recompute,
           .overlap = !noOverlap};
 }
 

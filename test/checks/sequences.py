@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 SEED = os.environ.get("DTC_SEQUENCES_SEED", "1")
 RANDOM = int(os.environ.get("DTC_SEQUENCES", "12"))
 STANDARD = []  # the passes of the standard pipeline, from `dtc opt --pipeline`
-OTHERS = ["specialize", "unroll", "if-to-select", "fix-reduction-order"]
+OTHERS = ["specialize", "unroll", "if-to-select", "fix-reduction-order", "recompute"]
 
 BY_HAND = ("fused", "fused complex")  # groups that 'fuse' would not create
 PROGRAMS = {

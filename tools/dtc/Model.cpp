@@ -10,7 +10,7 @@ namespace {
 
 struct ModelOptions {
   ModelSpec spec;
-  std::string size, parallel, dtype = "f32", mode = "forward", out = "-";
+  std::string size, parallel, dtype = "f32", mode = "forward", recompute = "none", out = "-";
 };
 
 Status refuseTrainingFlags(const ModelOptions& o) {
@@ -31,10 +31,18 @@ Result<int> runModel(Environment& env, ModelOptions& o) {
   o.spec.mode = o.mode == "forward" ? ModelMode::Forward
                 : o.mode == "loss"  ? ModelMode::Loss
                                     : ModelMode::Train;
+  o.spec.recompute = o.recompute == "attention" ? ModelRecompute::Attention
+                     : o.recompute == "block"   ? ModelRecompute::Block
+                                                : ModelRecompute::None;
   DTC_TRY(auto spec, modelSpec(o.spec, o.size));
   if (o.spec.mode != ModelMode::Train)
     if (Status s = refuseTrainingFlags(o); !s) return s.error();
-  const std::string text = modelText(spec);
+  // A choice of the compiler is a flag, not a part of the program.
+  const std::string note = o.recompute == "auto"
+                               ? "// Compile or run with --recompute cheap, or with the bytes "
+                                 "of memory per device: --recompute 8GiB.\n"
+                               : "";
+  const std::string text = note + modelText(spec);
   DTC_TRY(auto m, loadText(env, {"<" + spec.family + ">", text}, {})); // verifies it
   return writeOut(env, o.out, text);
 }
@@ -107,6 +115,10 @@ Verb modelVerb() {
     app.add_flag("--master-weights", o->spec.masterWeights,
                  "f32 weights, converted to the dtype in each step");
     number("--microbatches", o->spec.microbatches, "parts of the batch whose gradients are added up");
+    app.add_option("--recompute", o->recompute,
+                   "what the backward part computes again; auto: see --recompute of `dtc compile`")
+        ->type_name("none|attention|block|auto")
+        ->check(CLI::IsMember({"none", "attention", "block", "auto"}).description(""));
     app.add_option("-o", o->out, "output file for the .dt text; - is standard output")->type_name("OUT");
     app.add_flag("--loop", o->spec.loop,
                  "use one `for` over stacked weights instead of one copy of the block per layer");

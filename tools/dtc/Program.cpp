@@ -64,6 +64,7 @@ void noteIdleFlags(Environment& env, const LoweringFlags& given, Level from) {
   one("--reduce-dtype " + given.reduceDType, &LoweringFlags::reduceDType);
   one("--strict-nonfinite", &LoweringFlags::strictNonFinite);
   one("--library-gelu", &LoweringFlags::libraryGelu);
+  one("--recompute " + given.recompute, &LoweringFlags::recompute);
   one("--no-overlap", &LoweringFlags::noOverlap);
 }
 
@@ -89,6 +90,10 @@ void addLoweringOptions(CLI::App& app, LoweringFlags& o) {
       ->check(CLI::IsMember({"any", "fixed"}));
   app.add_flag("--library-gelu", o.libraryGelu,
                "fuse gelu's tanh form and its gradient into the cuBLASLt epilogue (tanh within 2^-11)");
+  app.add_option(
+         "--recompute", o.recompute,
+         "compute values again in the backward part: gathered ones, cheap ones, or as this memory needs")
+      ->type_name("gathers|cheap|BYTES");
   app.add_flag("--no-overlap", o.noOverlap, "do not overlap collectives with kernels");
 }
 

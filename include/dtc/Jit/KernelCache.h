@@ -12,9 +12,6 @@
 
 namespace dtc {
 
-// "100MiB", "2GiB", "1048576": bytes; nothing if it is not such a number.
-[[nodiscard]] std::optional<int64_t> parseBytes(std::string_view text);
-
 // The maximum total size of the entries: this variable's value, as parseBytes reads it, else the default.
 inline constexpr const char* kCacheMaxVariable = "DTC_CACHE_MAX";
 inline constexpr int64_t kDefaultCacheMax = int64_t{256} << 20;

@@ -38,6 +38,13 @@ enum class ModelMode : uint8_t {
   Train,   // the loss, and each weight and state of the optimizer after one step
 };
 
+// What the backward part computes again, in `recompute` blocks.
+enum class ModelRecompute : uint8_t {
+  None,
+  Attention, // the attention of each block, without its projections
+  Block,     // each block, from its input
+};
+
 // Sizes of 0 are unset: modelSpec fills them in.
 struct ModelSpec {
   std::string family;
@@ -45,6 +52,7 @@ struct ModelSpec {
   double ropeBase = 10000.0;
   DType dtype = DType::F32; // of weights and activations
   ModelMode mode = ModelMode::Forward;
+  ModelRecompute recompute = ModelRecompute::None;
   bool loop = false; // one `for` over stacked weights instead of one copy of the block per layer
   ModelParallel parallel;
   // of Train

@@ -20,6 +20,9 @@ std::vector<Expr> forLoop(Builder&, Arg first, Arg last, const Values& starts, c
 // Appends a `cond`. Both functions return values of the same types.
 std::vector<Expr> condition(Builder&, Expr p, const BlockBody& ifTrue, const BlockBody& ifFalse);
 
+// Appends a `recompute` that sees the values around it: the backward part computes its block again.
+std::vector<Expr> recompute(Builder&, const BlockBody& body);
+
 // Appends a `while`: `goesOn` returns a bool scalar, `body` the next values of `starts`. Returns the last ones.
 using WhileBody = std::function<std::vector<ValueId>(Builder& in, std::span<const ValueId> carried)>;
 std::vector<Expr> whileLoop(Builder&, const Values& starts, const WhileBody& goesOn, const WhileBody& body);

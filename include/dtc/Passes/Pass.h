@@ -2,6 +2,7 @@
 // A pass is a free function on a module, and one row of a table (architecture.md).
 #include "dtc/IR/Module.h"
 #include "dtc/Support/DType.h"
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -26,6 +27,9 @@ struct PassOptions {
   std::map<std::string, std::string> values;  // fuse{limit=4}: {"limit", "4"}; checkOptions() checks them
   std::vector<PassRemark>* remarks = nullptr; // receives remarks; may be null
   const Unpropagated* unpropagated = nullptr; // set if functions have communication contracts; may be null
+  // The memory per device, in bytes, that the rest of the pipeline plans for a program at this point. Nothing if
+  // a size is unknown. May be empty.
+  std::function<std::optional<int64_t>(const Module&)> plannedPeak = {};
 
   // Values accepted by checkOptions(). For a word of no such option, and an integer or a dtype that is a
   // word: the fallback, or nothing.
@@ -33,15 +37,17 @@ struct PassOptions {
   [[nodiscard]] std::string_view word(const char* name, std::string_view fallback) const;
   [[nodiscard]] std::optional<int64_t> integer(const char* name) const;
   [[nodiscard]] std::optional<DType> dtype(const char* name) const;
+  [[nodiscard]] std::optional<int64_t> bytes(const char* name) const;
 };
 
 struct PassOption {
   const char* name;
   const char* fallback; // "": the option may be left empty
-  // The allowed values: one of these words, an integer of at least `min`, or a float dtype.
+  // The allowed values: one of these words, an integer of at least `min`, a float dtype, or a number of bytes.
   std::vector<const char*> words = {};
   std::optional<int64_t> min = std::nullopt;
   bool isDType = false;
+  bool isBytes = false;  // a number of bytes: "8GiB"
   bool isTarget = false; // a name that targetNamed() knows
   std::string doc = {};  // from docs/passes.md
 };

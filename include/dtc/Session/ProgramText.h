@@ -51,14 +51,14 @@ struct ProgramOptions {
 // Lowering flags, shared by all verbs that lower a program.
 struct LoweringFlags {
   int optLevel = 1;
-  std::string policy, reduceDType, reductionOrder = "any";
+  std::string policy, reduceDType, reductionOrder = "any", recompute;
   bool libraryGelu = false;
   bool strictNonFinite = false, noOverlap = false;
   bool wholeAxisResults = false; // of JAX, whose shardings have no sub-axes and no shards of different sizes
   friend bool operator==(const LoweringFlags&, const LoweringFlags&) = default;
   [[nodiscard]] StandardPipelineOptions pipeline(std::string target = "cpu") const;
 };
-// Error (Usage): an invalid value of --policy or --reduce-dtype.
+// Error (Usage): an invalid value of --policy, --reduce-dtype or --recompute.
 [[nodiscard]] Status checkChoices(const LoweringFlags&);
 
 // The diagnostic of an error of a run, whose message begins with the location of its op, "gpt.dt:12:8: …".

@@ -299,11 +299,12 @@ void DeclarationParser::skipToBody() {
 }
 
 bool DeclarationParser::functionAttrs(Function& f) {
-  static const AttrSpec kOwn[] = {{"comm", AttrType::Strings, "", ""},  {"mesh", AttrType::Callee, "", ""},
-                                  {"target", AttrType::String, "", ""}, {"streams", AttrType::Int, "", ""},
-                                  {"arena", AttrType::Int, "", ""},     {"grad", AttrType::Callee, "", ""},
-                                  {"devices", AttrType::Ints, "", ""},  {"program", AttrType::Callee, "", ""},
-                                  {"name", AttrType::String, "", ""},   {"loc", AttrType::String, "", ""}};
+  static const AttrSpec kOwn[] = {{"comm", AttrType::Strings, "", ""},    {"mesh", AttrType::Callee, "", ""},
+                                  {"target", AttrType::String, "", ""},   {"streams", AttrType::Int, "", ""},
+                                  {"arena", AttrType::Int, "", ""},       {"grad", AttrType::Callee, "", ""},
+                                  {"recomputes", AttrType::Bool, "", ""}, {"devices", AttrType::Ints, "", ""},
+                                  {"program", AttrType::Callee, "", ""},  {"name", AttrType::String, "", ""},
+                                  {"loc", AttrType::String, "", ""}};
   std::vector<ParsedAttr> written;
   // By mistake, a body may begin with a word and '=', on a new line.
   const bool isOwn = std::any_of(std::begin(kOwn), std::end(kOwn), [&](const AttrSpec& a) {

@@ -1,4 +1,5 @@
 #include "dtc/Passes/fuse/Fuse.h"
+#include "analysis/Recomputes.h"
 #include "dtc/Ops/elementwise/Gelu.h"
 #include "dtc/Passes/analysis/Clone.h"
 #include "dtc/Passes/analysis/TargetOf.h"
@@ -207,6 +208,9 @@ private:
 // About what a GPU of 132 multiprocessors needs to be full: the operands of five sums of 1,024 rows.
 static constexpr int64_t kWaitingBytes = int64_t(16) << 20;
 
+// In a program that computes values again, ops with more contractions between them are not computed together.
+static constexpr uint32_t kFar = 4;
+
 bool fusePass(Module& m, const PassOptions& options, Diagnostics& diags) {
   const auto limit = static_cast<size_t>(options.integer("limit").value_or(64));
   const bool fixed = options.word("order", "any") == "fixed";
@@ -222,6 +226,7 @@ bool fusePass(Module& m, const PassOptions& options, Diagnostics& diags) {
                         .attentionRows = target.gpu,
                         .epilogues = target.gemmEpilogues && !fixed,
                         .gelu = target.gemmEpilogues && !fixed && libraryGelu,
+                        .distance = recomputes(m, f) ? kFar : 0,
                         .waitingBytes = target.gpu ? kWaitingBytes : 0};
     if (limit > 1 && !fixed) layOutContractions(m, m[f].body, tables.forms, tables.layouts);
     if (limit > 1 && target.gpu && !fixed)

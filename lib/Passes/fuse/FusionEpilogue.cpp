@@ -45,6 +45,7 @@ std::string_view epilogueObstacle(FusionGroups& fusion, OpId o, uint32_t g) {
     if (fusion.sourceGroup(v) == static_cast<int>(g)) return "it reads the matmul through a data-movement op";
     level = std::max(level, fusion.levelOf(v) + 1);
   }
+  if (fusion.isFarBehind(o, g)) return "it is far behind the matmul";
   if (uses == 0) return "the matmul is stored or transposed before it is read";
   if (fusion.uses[matmul.index] != uses) return "the matmul has other readers, which need it stored";
   if (group.minUser <= level) return "fusing them would create a cycle";
@@ -152,6 +153,7 @@ static bool takeIn(FusionGroups& fusion, uint32_t g, uint32_t reader, ValueId ma
                    const FusionReadings& readings, const std::unordered_set<ValueId>& yields) {
   FusionGroup &group = fusion.group(g), &taken = fusion.group(reader);
   const Type& type = fusion.m.typeOf(matmul);
+  if (fusion.isFarBehind(taken.ops.front(), g)) return false;
   if (!isElementwiseOn(fusion, taken, type) || group.ops.size() + taken.ops.size() > fusion.limit)
     return false;
   int64_t level = group.level, others = INT64_MAX;

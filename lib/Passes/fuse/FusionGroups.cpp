@@ -1,6 +1,8 @@
 #include "fuse/FusionGroups.h"
 #include "dtc/Support/Result.h"
 #include <algorithm>
+#include <functional>
+#include <queue>
 #include <utility>
 
 namespace dtc {
@@ -8,8 +10,9 @@ namespace dtc {
 FusionGroups::FusionGroups(Module& module, BlockId ofBlock, size_t opLimit, FusionTables& tables)
     : m(module), block(ofBlock), limit(opLimit), forms(tables.forms), uses(tables.uses),
       writesOnce(tables.writesOnce), attentionRows(tables.attentionRows), epilogues(tables.epilogues),
-      gelu(tables.gelu), waitingBytes(tables.waitingBytes), layouts(tables.layouts),
-      callsPerIndex_(tables.callsPerIndex), positions_(tables.positions), ops_(module[ofBlock].ops.size()) {
+      gelu(tables.gelu), distance(tables.distance), waitingBytes(tables.waitingBytes),
+      layouts(tables.layouts), callsPerIndex_(tables.callsPerIndex), positions_(tables.positions),
+      ops_(module[ofBlock].ops.size()) {
   uses.clear(m.values.size());
   positions_.resize(std::max<size_t>(positions_.size(), m.ops.size()));
   for (uint32_t i = 0; i < ops_.size(); ++i) {
@@ -334,28 +337,25 @@ std::vector<uint32_t> FusionGroups::order() const {
     if (effect >= 0) reads[g].push_back(static_cast<uint32_t>(effect));
     effect = g;
   }
-  std::vector<uint32_t> order;
-  std::vector<uint8_t> seen(groups_.size());
-  for (uint32_t root : first) {
-    std::vector<std::pair<uint32_t, size_t>> stack = {{root, 0}};
-    while (!stack.empty()) {
-      auto& [g, next] = stack.back();
-      if (seen[g] == 2) {
-        stack.pop_back();
-        continue;
-      }
-      seen[g] = 1;
-      if (next < reads[g].size()) {
-        const uint32_t below = reads[g][next++];
-        DTC_CHECK(seen[below] != 1, "fusion created a cycle of groups");
-        if (seen[below] == 0) stack.push_back({below, 0});
-        continue;
-      }
-      seen[g] = 2;
-      order.push_back(g);
-      stack.pop_back();
-    }
+  // A group that reads what is computed far behind its place (the sum of a gradient and one at the end of the
+  // program) waits for it: computed early, that would keep the operands of all groups between the two.
+  std::vector<uint32_t> rank(groups_.size()), waits(groups_.size());
+  std::vector<std::vector<uint32_t>> readers(groups_.size());
+  std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>> ready; // ranks
+  for (uint32_t i = 0; i < first.size(); ++i) rank[first[i]] = i;
+  for (uint32_t g : first) {
+    for (uint32_t from : reads[g]) readers[from].push_back(g), ++waits[g];
+    if (waits[g] == 0) ready.push(rank[g]);
   }
+  std::vector<uint32_t> order;
+  while (!ready.empty()) {
+    const uint32_t g = first[ready.top()];
+    ready.pop();
+    order.push_back(g);
+    for (uint32_t reader : readers[g])
+      if (--waits[reader] == 0) ready.push(rank[reader]);
+  }
+  DTC_CHECK(order.size() == first.size(), "fusion created a cycle of groups");
   return order;
 }
 

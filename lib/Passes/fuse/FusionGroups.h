@@ -55,6 +55,8 @@ struct FusionTables {
   bool attentionRows = false;
   bool epilogues = false; // a library adds a matrix to a matmul
   bool gelu = false;      // and multiplies it by gelu's derivative
+  // An op with more contractions between it and a group runs by itself; 0: any may join.
+  uint32_t distance = 0;
   // Small kernels wait for others to share a launch with; their operands are at most these bytes in total. 0: none
   // waits.
   int64_t waitingBytes = 0;
@@ -88,6 +90,7 @@ struct FusionOp {
   // When a data-movement op got a group of its own: later readers take it from memory.
   int64_t stored = INT64_MAX;
   int64_t placed = 0; // when the op was processed
+  uint32_t calls = 0; // the number of contractions before it
   // a data-movement op that all readers take from memory: its producer writes it in this layout
   bool chosen = false;
   bool again = false;     // recomputed by the kernels that read it
@@ -120,6 +123,7 @@ public:
   const bool writesOnce;      // FusionTables::writesOnce
   const bool attentionRows;   // FusionTables::attentionRows
   const bool epilogues, gelu; // FusionTables
+  const uint32_t distance;
   const int64_t waitingBytes; // FusionTables
   const OperandLayouts& layouts;
 
@@ -170,6 +174,12 @@ public:
   [[nodiscard]] ElementCount elementsOf(const Type& t) const;
   [[nodiscard]] bool mergeable(const FusionGroup& a, const FusionGroup& b) const;
 
+  // True if so many contractions are between the group and the op that it runs by itself: computed with the group,
+  // its result would be kept until it is read (a value that the backward part computes again), or computed with the
+  // op, the group's operands (a sum of a gradient at the start and one at the end of the backward part).
+  [[nodiscard]] bool isFarBehind(OpId o, uint32_t g) const {
+    return distance > 0 && find(o)->calls > find(groups_[g].ops.back())->calls + distance;
+  }
   int64_t tick() { return now_++; } // the time of a decision
   uint32_t newGroup(OpId o, bool fusible, std::string_view kind);
   void merge(uint32_t into, uint32_t from);

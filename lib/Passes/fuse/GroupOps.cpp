@@ -41,12 +41,14 @@ private:
     uint32_t next;
   };
   std::vector<Link> links_;
+  uint32_t calls_ = 0;                                  // contractions so far
   std::unordered_map<uint32_t, AttentionDelta> deltas_; // by gradient, if it computes its own
   std::unordered_set<uint32_t> inDelta_;                // ops that are only part of those
   int64_t effectLevel_ = -1;                            // of the last op with side effects
 };
 
 std::string_view obstacle(FusionGroups& fusion, OpId o, uint32_t g) {
+  if (fusion.isFarBehind(o, g)) return "it is far behind";
   return fusion.group(g).kind == "gemm" ? epilogueObstacle(fusion, o, g) : kernelObstacle(fusion, o, g);
 }
 
@@ -60,6 +62,7 @@ void OpGrouper::run() {
     FusionOp& s = fusion_.at(o);
     s.form = &fusion_.forms.of(o);
     s.placed = fusion_.tick();
+    s.calls = s.form->library || s.form->attention ? calls_++ : calls_;
     if (inDelta_.contains(o.index)) continue;
     if (!s.form->loops)
       stay(o);

@@ -15,7 +15,8 @@ namespace dtc {
 using PassFunction = bool(Module&, const PassOptions&, Diagnostics&);
 PassFunction inlinePass, splitComplexPass, autodiffPass, decomposePass, canonicalizePass, propagatePass,
     partitionPass, optimizeCollectivesPass, inlineRecomputePass, splitPass, fusePass, schedulePass,
-    planMemory, specializePass, specializeDevicesPass, unrollPass, ifToSelectPass, fixReductionOrderPass;
+    planMemory, specializePass, specializeDevicesPass, unrollPass, ifToSelectPass, fixReductionOrderPass,
+    recomputePass;
 
 static std::vector<PassInfo> passRows() {
   using enum Level;
@@ -76,6 +77,13 @@ static std::vector<PassInfo> passRows() {
        .run = specializeDevicesPass,
        .needs = Local,
        .produces = Local,
+       .standard = false},
+      {.name = "recompute",
+       .run = recomputePass,
+       .needs = Local,
+       .produces = Local,
+       .options = {{.name = "budget", .fallback = "", .isBytes = true},
+                   {"scope", "cheap", {"gathers", "cheap"}}},
        .standard = false},
       {.name = "unroll", .run = unrollPass, .options = {{"limit", "8", {}, 0}}, .standard = false},
       {.name = "if-to-select", .run = ifToSelectPass, .options = {{"limit", "8", {}, 0}}, .standard = false},

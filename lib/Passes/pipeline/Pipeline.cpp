@@ -1,6 +1,7 @@
 #include "dtc/Passes/pipeline/Pipeline.h"
 
 #include "dtc/IR/text/Text.h"
+#include "dtc/Passes/pipeline/StandardPipeline.h"
 #include "dtc/Passes/propagate/Propagate.h"
 #include "dtc/Passes/simplify/Specialize.h"
 #include "dtc/Passes/trace/CommContracts.h"
@@ -160,6 +161,23 @@ std::string pipelineText(const std::vector<PassStep>& steps) {
   return text;
 }
 
+// The steps from `next` on if they plan memory, else those of the standard pipeline.
+static std::optional<int64_t> plannedPeak(const Module& now, const std::vector<PassStep>& steps,
+                                          ptrdiff_t next) {
+  const auto plans = [](const PassStep& s) { return s.pass->produces == Level::Placed; };
+  std::vector<PassStep> rest(steps.begin() + next, steps.end());
+  if (std::ranges::none_of(rest, plans)) rest = standardPipeline(levelOf(now), {}).all();
+  Module copy = now;
+  Diagnostics quiet;
+  if (!runPipeline(copy, rest, quiet)) return std::nullopt;
+  std::optional<int64_t> peak;
+  const StrId arena = copy.strings.find("arena");
+  for (FuncId f : copy.order)
+    if (const AttrId bytes = arena.valid() ? findAttr(copy[f].attrs, arena) : AttrId(); bytes.valid())
+      peak = std::max(peak.value_or(0), copy.attrs[bytes].i);
+  return peak;
+}
+
 Status runPipeline(Module& m, const std::vector<PassStep>& steps, Diagnostics& diags,
                    const PipelineHooks& hooks) {
   PipelineState own;
@@ -186,6 +204,9 @@ Status runPipeline(Module& m, const std::vector<PassStep>& steps, Diagnostics& d
     }
     const Unpropagated unpropagated{state.beforePropagate ? &*state.beforePropagate : nullptr, state.policy};
     options.unpropagated = unpropagated.module ? &unpropagated : nullptr;
+    options.plannedPeak = [&](const Module& now) {
+      return plannedPeak(now, steps, &step + 1 - steps.data());
+    };
     if (!step.pass->run(m, options, diags)) return inputError("");
     std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
     if (hooks.after) hooks.after(step, m, took.count());

@@ -46,6 +46,14 @@ StandardPipeline standardPipeline(Level from, const StandardPipelineOptions& opt
     if (options.strictNonFinite) set("strict-nonfinite", "true");
     if (options.fixedReductionOrder && p.produces == Level::Propagated && from < p.produces)
       pipeline.propagate.push_back({findPass("fix-reduction-order"), {}});
+    if (!options.recompute.empty() && p.produces == Level::Split) {
+      PassStep again{findPass("recompute"), {}};
+      if (options.recompute == "gathers")
+        again.options.values["scope"] = "gathers";
+      else if (options.recompute != "cheap")
+        again.options.values["budget"] = options.recompute;
+      pipeline.lower.push_back(std::move(again));
+    }
     bool isReference = p.produces == Level::Global && name != "canonicalize";
     (isReference                       ? pipeline.reference
      : p.produces <= Level::Propagated ? pipeline.propagate

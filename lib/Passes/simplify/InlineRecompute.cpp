@@ -3,14 +3,16 @@
 // Needs local text; runs after optimize-collectives, the last pass that merges equal ops, and before fuse,
 // which groups adjacent ops. Until then the block prevents recomputed ops (collectives too) from being merged
 // with those of the forward pass.
+#include "analysis/Recomputes.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Passes/Pass.h"
 #include "dtc/Passes/analysis/Clone.h"
 
 namespace dtc {
 
-// Maps the block's arguments to their starts, and the op's results to the yields.
-static void inlineBlocks(Module& m, BlockId block, ValueMap& map) {
+// Maps the block's arguments to their starts, and the op's results to the yields. Returns whether there was one.
+static bool inlineBlocks(Module& m, BlockId block, ValueMap& map) {
+  bool any = false;
   std::vector<OpId> out;
   for (OpId o : std::vector<OpId>(m[block].ops)) {
     for (ValueId& v : m.operands(o)) v = map(v);
@@ -18,7 +20,8 @@ static void inlineBlocks(Module& m, BlockId block, ValueMap& map) {
     if (opened)
       for (size_t i = 0; i < m[m.region(o)].args.size(); ++i)
         map.set(m[m.region(o)].args[i], m.operand(o, i));
-    for (uint32_t k = 0; k < m[o].numRegions; ++k) inlineBlocks(m, m.region(o, k), map);
+    for (uint32_t k = 0; k < m[o].numRegions; ++k) any |= inlineBlocks(m, m.region(o, k), map);
+    any |= opened;
     if (!opened) {
       out.push_back(o);
       continue;
@@ -34,12 +37,13 @@ static void inlineBlocks(Module& m, BlockId block, ValueMap& map) {
   }
   m[block].ops = std::move(out);
   for (ValueId& v : m[block].yields) v = map(v);
+  return any;
 }
 
 bool inlineRecomputePass(Module& m, const PassOptions&, Diagnostics& diags) {
   for (FuncId f : m.order) {
     ValueMap map;
-    inlineBlocks(m, m[f].body, map);
+    if (inlineBlocks(m, m[f].body, map)) setRecomputes(m, f);
   }
   return !diags.hasErrors();
 }

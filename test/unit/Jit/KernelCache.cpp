@@ -2,6 +2,7 @@
 // nothing is believed that was not stored under its key.
 #include "dtc/Jit/KernelCache.h"
 #include "dtc/Jit/CpuJit.h"
+#include "dtc/Support/Units.h"
 #include <atomic>
 #include <chrono>
 #include <cstdlib>

@@ -21,6 +21,7 @@ struct StandardPipelineOptions {
   bool libraryGelu = false;         // fuse's
   bool strictNonFinite = false;     // propagate's
   bool wholeAxisResults = false;    // propagate's
+  std::string recompute;            // before split: "gathers" or "cheap", or a budget: "8GiB"
   bool overlap = true;              // schedule's
   bool resultsApart = false;        // plan-memory's
 };

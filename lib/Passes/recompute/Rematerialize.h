@@ -1,0 +1,50 @@
+#pragma once
+// Rewrites one function: the backward part computes values of the forward part again.
+#include "dtc/Passes/analysis/Clone.h"
+#include "recompute/RecomputeCut.h"
+
+namespace dtc {
+
+// Counts of what a rewrite did.
+struct Rematerialized {
+  size_t ops = 0;        // computed again
+  int64_t keptBytes = 0; // of values that are kept, on one device
+};
+
+// Pairs of a `for` and a later `for` that reads rows of its stacked results (the loops of a gradient).
+void rematerializeLoops(Module&, BlockId, const Mesh&, const RecomputePrices&, Rematerialized&);
+// The ops of a block before and after the point with the most live bytes.
+void rematerializeBlock(Module&, BlockId, const Mesh&, const RecomputePrices&, Rematerialized&);
+
+// --- shared ---
+// Calls fn(ValueId&) for the operands of an op and of the ops in its blocks, and for the blocks' yields.
+template <class Fn> void forEachRead(Module& m, OpId o, Fn&& fn) {
+  for (ValueId& v : m.operands(o)) fn(v);
+  for (uint32_t k = 0; k < m[o].numRegions; ++k) {
+    for (OpId inner : m[m.region(o, k)].ops) forEachRead(m, inner, fn);
+    for (ValueId& v : m[m.region(o, k)].yields) fn(v);
+  }
+}
+
+// Writes clones of ops that are computed again, each once, before its first reader.
+class Again {
+public:
+  // `copies`: where the backward part has a value already.
+  Again(Module& m, BlockId parent, const RecomputeCut& cut, ValueMap copies)
+      : m_(m), parent_(parent), cut_(cut), copies_(std::move(copies)) {}
+  // The value in the backward part; ops that it needs are appended to `out`.
+  ValueId value(ValueId v, std::vector<OpId>& out);
+  [[nodiscard]] size_t count() const { return done_.size(); }
+
+private:
+  Module& m_;
+  BlockId parent_;
+  const RecomputeCut& cut_;
+  ValueMap copies_;
+  std::unordered_set<OpId> done_;
+};
+
+// Removes ops without effect whose results are not read.
+void removeUnread(Module&, BlockId);
+
+} // namespace dtc
