@@ -14,7 +14,7 @@ namespace {
 
 template <class T> bool hasNanIn(const T* p, int64_t n) {
   bool any = false;
-  for (int64_t i = 0; i < n; ++i) any |= p[i] != p[i]; // without a branch: vectorized
+  for (int64_t i = 0; i < n; ++i) any |= std::isnan(p[i]); // without a branch: vectorized
   return any;
 }
 
@@ -35,7 +35,7 @@ bool hasNanIn(const std::vector<PiecedTensor>& state) {
 }
 
 std::string durationText(double seconds) {
-  const auto total = static_cast<int64_t>(seconds + 0.5);
+  const auto total = std::llround(seconds);
   if (total < 60) return std::to_string(total) + " s";
   if (total < 3600) return std::to_string((total + 30) / 60) + " min";
   return std::to_string(total / 3600) + " h " + std::to_string(total % 3600 / 60) + " min";

@@ -330,6 +330,12 @@ class Executable:
     def _for_sizes(self, args: tuple) -> "_core.Executable":
         if len(args) != len(self._names):
             raise TypeError(f"expected {_counted(len(self._names), 'argument')}, got {len(args)}")
+        for name, a in zip(self._names, args):
+            if isinstance(a, (list, tuple)):
+                raise TypeError(
+                    f"'{name}' must be a tensor of NumPy, PyTorch, JAX or any other package with DLPack, not "
+                    f"{type(a).__name__}"
+                )
         shapes = tuple(None if a is None else tuple(getattr(a, "shape", ())) for a in args)
         with self._lock:
             core = self._sized.get(shapes)

@@ -205,7 +205,7 @@ Verb checkpointVerb() {
     auto o = std::make_shared<CheckpointOptions>();
     app.add_option("ACTION", o->action, "ls: list and verify; diff: compare two; convert: write one file")
         ->type_name("ls|diff|convert");
-    app.add_option("DIR", o->folders, "the folder of --checkpoint, or of one checkpoint in it")
+    app.add_option("DIR", o->folders, "a folder of checkpoints, or one checkpoint in it")
         ->type_name("DIR")
         ->expected(0, 2);
     app.add_option("-o", o->out, "convert: the file to write")->type_name("FILE");

@@ -163,7 +163,7 @@ bool DeclarationParser::parsedOnCall() {
   FunctionOnCall f;
   bool isGeneric = false;
   if (tok(atWord("spmd") ? 2 : 1).kind != Tok::Symbol) return false; // signature() reports it
-  if (!generics_.read(f, isGeneric)) return true;
+  f.failed = !generics_.read(f, isGeneric);
   if (!isGeneric && !imported) return false;
   const auto parsed = functions_.parsed.find(f.name.name);
   const auto before = functions_.onCall.find(f.name.name);

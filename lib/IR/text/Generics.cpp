@@ -9,6 +9,8 @@
 namespace dtc {
 
 constexpr DiagKind kParameterTwice{"generic-parameter", "@{0} already has a parameter '{1}'"};
+constexpr DiagKind kParameterIsDType{"generic-parameter",
+                                     "'{0}' is a dtype; a parameter has a name of its own"};
 constexpr DiagKind kNotInferred{"generic-parameter",
                                 "the arguments of @{0} do not say what '{1}' is; it is inferred from a type "
                                 "in which it stands alone, as in '%x: {2}'"};
@@ -34,6 +36,8 @@ bool Generics::parameters(FunctionOnCall& f) {
   return commaList(Tok::RBracket, "']'", [&] {
     FunctionOnCall::Parameter p;
     if (!expectName("the name of a parameter, such as 'T' or 'S...'", p.name)) return false;
+    if (parseDType(m_.strings[p.name.name]))
+      return error(kParameterIsDType, p.name.range, m_.strings[p.name.name]);
     for (const FunctionOnCall::Parameter& before : f.parameters)
       if (before.name.name == p.name.name)
         return error(kParameterTwice, p.name.range, m_.strings[f.name.name], m_.strings[p.name.name]);

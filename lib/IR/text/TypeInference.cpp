@@ -257,7 +257,11 @@ bool TypeInference::calleeOf(const Statement& s, FuncId& out) {
     std::string_view name = m_.strings[s.callee.name];
     return error(kUnknownFunction, s.callee.range, name, suggestion(Vocabulary::Plain, name, known, "@"));
   }
-  if (it->second.failed || (!it->second.parameters.empty() && anyPoisoned(m_, s))) return true;
+  if (it->second.failed) {
+    in_.quiet = true; // reported before
+    return true;
+  }
+  if (!it->second.parameters.empty() && anyPoisoned(m_, s)) return true;
   std::vector<TypeId> given;
   for (const ParsedOperand& o : s.operands) given.push_back(m_[o.value].type);
   return functions_.instance(it->second, given, s.callee.range, out);

@@ -193,6 +193,17 @@ class _Output:
         return tree_unflatten(leaves, self.structure)
 
 
+def _missing(model: torch.nn.Module, args: tuple, kwargs: dict[str, Any]) -> Optional[str]:
+    """Why forward cannot take these arguments, as Python says it: "a required argument: 'x'"."""
+    try:
+        inspect.signature(model.forward).bind(*args, **kwargs)
+    except TypeError as error:
+        return str(error).removeprefix("missing ") if str(error).startswith("missing ") else None
+    except ValueError:
+        pass  # no signature
+    return None
+
+
 class _Call:
     """The arguments of one call: tensors, which the program takes, and other values, which are part of it."""
 
@@ -204,8 +215,13 @@ class _Call:
         for name, leaf in zip(self.names, self.leaves):
             if not isinstance(leaf, (torch.Tensor, *_PLAIN)):
                 raise UsageError(f"input '{name}': expected a tensor or a plain value, but got {type(leaf).__name__}")
-        if wrapped.loss is not None and not args:
-            raise UsageError("the last positional argument of a call is the target, which loss= takes")
+        if wrapped.loss is not None:
+            missing = _missing(wrapped.model, args[:-1], kwargs) if args else None
+            if not args or missing:
+                raise UsageError(
+                    "the last positional argument of a call is the target, which loss= takes"
+                    + (f"; forward then lacks {missing}" if missing else "")
+                )
 
     @staticmethod
     def _names(wrapped: _Wrapped, args: tuple, kwargs: dict[str, Any]) -> list[str]:
