@@ -6,7 +6,8 @@
 
 namespace dtc {
 
-constexpr size_t kMaxInstances = 1 << 12; // a generic function may call itself with more and more dims
+// A generic function may call itself with more and more dims.
+constexpr size_t kMaxInstances = 1 << 12, kMaxDepth = 64;
 
 constexpr DiagKind kMeshTwice{"redefined-mesh", "mesh @{0} is already defined"};
 constexpr DiagKind kMeshAxisTwice{"redefined-axis", "mesh @{0} already has an axis '{1}'"};
@@ -15,6 +16,7 @@ constexpr DiagKind kMeshSize{"mesh-too-large", "mesh @{0} has more than 2^31-1 d
 constexpr DiagKind kMeshDevices{"mesh-devices", "mesh @{0} has size {1}, but 'devices' is {2}"};
 constexpr DiagKind kMeshOverride{"mesh-override", "mesh @{0} has no axis '{1}'{2}"};
 constexpr DiagKind kInstances{"generic-instances", "more than {0} functions are made of generic ones"};
+constexpr DiagKind kTooDeep{"generic-instances", "generic functions call each other more than {0} deep"};
 constexpr DiagKind kFunctionTwice{"redefined-function", "function @{0} is already defined"};
 
 // --- meshes ---
@@ -179,13 +181,15 @@ bool DeclarationParser::parsedOnCall() {
 
 bool DeclarationParser::instance(FunctionOnCall& f, std::span<const TypeId> given, SourceRange call,
                                  FuncId& out) {
-  Instance made{&f, call, {}, {}, {}};
+  Instance made{&f, call, {}, {}, {}, 0};
   if (!f.parameters.empty() && !generics_.bind(f, given, call, made.binding)) return false;
   made.text = generics_.textOf(f, made.binding);
   if (const auto known = f.instances.find(made.text); known != f.instances.end()) {
     out = known->second;
     return true;
   }
+  made.depth = (caller_ ? caller_->depth : 0) + !f.parameters.empty();
+  if (made.depth > kMaxDepth) return error(kTooDeep, call, kMaxDepth);
   if (instances_.size() >= kMaxInstances) return error(kInstances, call, kMaxInstances);
   const std::string name = generics_.nameOf(f, made.binding);
   made.name = m_.strings.intern(name);

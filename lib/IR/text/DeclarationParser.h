@@ -22,6 +22,7 @@ public:
     StrId name;
     GenericBinding binding;
     std::string text; // of the binding
+    size_t depth = 0; // of generic functions that call each other
   };
   struct Body {
     FuncId func;
@@ -35,6 +36,8 @@ public:
   void signatures(); // then those of all functions, except for those that the given sizes skip
   // Parsing a body may append others.
   [[nodiscard]] const std::deque<Body>& bodies() const { return bodies_; }
+  // Before a body: the instance that it belongs to, or null.
+  void enterBody(const Instance* instance) { caller_ = instance; }
   // FunctionNames::instance
   bool instance(FunctionOnCall&, std::span<const TypeId> given, SourceRange call, FuncId& out);
   // Says of the errors after the first `errors` which instance has them.
@@ -87,6 +90,7 @@ private:
   std::deque<Body> bodies_;
   std::deque<Instance> instances_;
   const Instance* instance_ = nullptr; // whose signature is parsed
+  const Instance* caller_ = nullptr;   // whose body is parsed
 };
 
 } // namespace dtc

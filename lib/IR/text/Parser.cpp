@@ -47,6 +47,7 @@ bool parseModule(SourceText source, const OpRegistry& registry, Module& out, Dia
     p.types.localMesh = b.mesh;
     p.types.generic = b.instance ? &b.instance->binding : nullptr;
     p.sizes.enterBody(&b.own);
+    declared.enterBody(b.instance);
     p.stream.pos = b.firstToken;
     p.stream.quiet = false;
     p.statements.functionBody(b.func);

@@ -224,7 +224,8 @@ def archive(path, program, config, data, changes):
             out.writestr(entry, content)
 
 
-text = open(sys.argv[1]).read()
+with open(sys.argv[1]) as f:
+    text = f.read()
 if sys.argv[1].endswith(".json"):  # a program as PyTorch wrote it, and its weights
     fixture = json.loads(text)
     made, named = fixture["program"], {p: (tensor_meta(w["dtype"], [str(s) for s in w["sizes"]]), w["values"]) for p, w in fixture["weights"].items()}
