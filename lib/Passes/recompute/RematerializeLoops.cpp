@@ -16,15 +16,15 @@ public:
 
   // Whether a row of a stacked result is read by the backward loop, and all rows by the same index.
   [[nodiscard]] bool find() {
-    const auto trips = iterationCount(m_, forward_);
-    if (!trips || iterationCount(m_, backward_) != trips || !startsAtZero()) return false;
+    const auto iterations = iterationCount(m_, forward_);
+    if (!iterations || iterationCount(m_, backward_) != iterations || !startsAtZero()) return false;
     std::unordered_map<ValueId, uint32_t> resultOf;
     for (uint32_t k = numCarried_; k < m_[forward_].numResults; ++k) resultOf[m_.result(forward_, k)] = k;
     for (OpId o : m_[back_].ops)
       if (const auto it = m_[o].numOperands == 2 ? resultOf.find(m_.operand(o, 0)) : resultOf.end();
           it != resultOf.end() && isRow(o))
         rows_.emplace_back(o, it->second);
-    return !rows_.empty() && isReversed(index_, *trips);
+    return !rows_.empty() && isReversed(index_, *iterations);
   }
 
   void rewrite(const RecomputePrices& prices, Rematerialized& done) {
@@ -71,15 +71,15 @@ private:
     return index_ == at;
   }
 
-  // trips - 1 - i, as autodiff writes it: in range, so that row j is what iteration j computed.
-  [[nodiscard]] bool isReversed(ValueId index, Dim trips) const {
+  // iterations - 1 - i, as autodiff writes it: in range, so that row j is what iteration j computed.
+  [[nodiscard]] bool isReversed(ValueId index, Dim iterations) const {
     if (index == m_[back_].args[0]) return true;
     const OpId o = m_.definingOp(index);
-    if (!o.valid() || m_[o].numOperands != 2 || !trips.isStatic()) return false;
+    if (!o.valid() || m_[o].numOperands != 2 || !iterations.isStatic()) return false;
     const Value& last = m_[m_.operand(o, 0)];
     const char* scalar = m_.record(o).scalar;
     return scalar && std::string_view(scalar) == "a - b" && m_.operand(o, 1) == m_[back_].args[0] &&
-           last.kind == ValueKind::Literal && m_.attrs[last.literal].i == trips.value() - 1;
+           last.kind == ValueKind::Literal && m_.attrs[last.literal].i == iterations.value() - 1;
   }
 
   // Stacked results that are read elsewhere stay.
@@ -108,11 +108,11 @@ private:
       yields.push_back(v), old.push_back(k);
     }
     for (uint32_t k : old) types.push_back(m_[m_.result(forward_, k)].type);
-    const Dim trips = *iterationCount(m_, forward_);
+    const Dim iterations = *iterationCount(m_, forward_);
     for (ValueId v : cut.kept()) {
       if (!at.emplace(v, static_cast<uint32_t>(yields.size())).second) continue;
       Type t = m_.types[m_[v].type];
-      t.dims.insert(t.dims.begin(), trips);
+      t.dims.insert(t.dims.begin(), iterations);
       types.push_back(m_.types.intern(std::move(t)));
       yields.push_back(v);
     }

@@ -13,7 +13,7 @@ def _shard(x: torch.Tensor, sharding: str) -> torch.Tensor:
 
 
 @_shard.register_fake
-def _(x: torch.Tensor, sharding: str) -> torch.Tensor:
+def _like(x: torch.Tensor, sharding: str) -> torch.Tensor:
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
@@ -30,9 +30,7 @@ def _shard_again(x: torch.Tensor, sharding: str) -> torch.Tensor:
     return x.clone()
 
 
-@_shard_again.register_fake
-def _(x: torch.Tensor, sharding: str) -> torch.Tensor:
-    return torch.empty_like(x, memory_format=torch.contiguous_format)
+_shard_again.register_fake(_like)
 
 
 def shard(x: torch.Tensor, sharding: str) -> torch.Tensor:
