@@ -2,10 +2,12 @@
 // device (ir.md).
 #include "Interpreter.h"
 #include "Runs.h"
+#include "dtc/IR/DevicePrograms.h"
 #include "dtc/Sharding/CommDType.h"
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 namespace dtc {
 namespace {
@@ -93,7 +95,7 @@ Status Collective::perGroup(Status (Collective::*body)(const std::vector<int64_t
   for (int64_t d : run_.devices) {
     if (seen[d]) continue;
     std::vector<int64_t> group =
-        run_.context.mesh ? run_.context.mesh->groupOf(axes_, d) : std::vector<int64_t>{d};
+        run_.context.mesh ? rendezvousOf(m_, run_.op, *run_.context.mesh, d) : std::vector<int64_t>{d};
     for (int64_t member : group) {
       if (!active[member]) return error("some devices of a group do not reach it");
       seen[member] = true;
@@ -338,12 +340,18 @@ Status Collective::broadcastFrom(const std::vector<int64_t>& group) {
 
 Status Collective::pointToPoint(const std::vector<int64_t>& group) {
   size_t count = m_[run_.op].numOperands;
-  std::vector<std::vector<int64_t>> source(count, std::vector<int64_t>(group.size(), -1));
+  // By operand and index along the axes: the index of the sender. The group has the devices that the op names.
+  const int64_t size = run_.context.mesh ? run_.context.mesh->sizeOf(axes_) : 1;
+  const auto indexOf = [&](int64_t device) {
+    return run_.context.mesh ? run_.context.mesh->indexAlong(axes_, device) : 0;
+  };
+  std::map<int64_t, int64_t> deviceAt;
+  for (int64_t device : group) deviceAt[indexOf(device)] = device;
+  std::vector<std::vector<int64_t>> source(count, std::vector<int64_t>(static_cast<size_t>(size), -1));
   AttrId sends = query_.rawAttr("sends");
   if (!sends.valid()) return error("it needs sends");
   for (AttrId entry : m_.attrs[sends].list) {
     auto send = integersOf(m_, entry);
-    auto size = static_cast<int64_t>(group.size());
     if (send.size() != 3 || send[0] < 0 || send[0] >= static_cast<int64_t>(count) || send[1] < 0 ||
         send[1] >= size || send[2] < 0 || send[2] >= size)
       return error("a send is not [operand, from, to] with indices along its axes");
@@ -351,14 +359,15 @@ Status Collective::pointToPoint(const std::vector<int64_t>& group) {
     source[send[0]][send[2]] = send[1];
   }
   for (size_t k = 0; k < count; ++k) {
-    for (size_t i = 0; i < group.size(); ++i) {
+    for (int64_t device : group) {
+      const int64_t from = source[k][static_cast<size_t>(indexOf(device))];
       TensorRef t;
-      if (source[k][i] >= 0) {
-        t = operand(group[source[k][i]], k);
+      if (from >= 0) {
+        t = operand(deviceAt[from], k);
       } else {
-        DTC_TRY(t, zerosFor(group[i], k));
+        DTC_TRY(t, zerosFor(device, k));
       }
-      if (Status s = setResult(group[i], std::move(t), k); !s) return s;
+      if (Status s = setResult(device, std::move(t), k); !s) return s;
     }
   }
   return Ok{};

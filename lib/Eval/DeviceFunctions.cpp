@@ -1,7 +1,5 @@
 #include "DeviceFunctions.h"
 
-#include "dtc/IR/infer/Varying.h"
-
 #include <algorithm>
 #include <thread>
 
@@ -65,12 +63,10 @@ void DeviceFunctions::passTurn() {
 
 // The functions whose devices are in a group of the op, directly or through those of another function.
 DeviceFunctions::Functions DeviceFunctions::sharing(uint32_t function, const Interpreter::OpRun& run) const {
-  std::vector<AxisRef> axes = Varying::axesOf(m_, run.op);
-  for (AxisRef& a : axes) a = mesh_.canonical(a);
   Functions found = {function};
   for (size_t i = 0; i < found.size(); ++i)
     for (int64_t p : i == 0 ? run.devices : programs_.coordinatesOf(found[i]))
-      for (int64_t other : mesh_.groupOf(axes, p))
+      for (int64_t other : rendezvousOf(m_, run.op, mesh_, p))
         if (const uint32_t of = programs_.of[static_cast<size_t>(other)];
             std::ranges::find(found, of) == found.end())
           found.push_back(of);

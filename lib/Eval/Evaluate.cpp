@@ -74,8 +74,10 @@ static Result<Tensor> globalResult(const Module& m, FuncId f, size_t r, const Me
                                    std::span<const Tensor> shards, const EvalOptions& options) {
   const FuncResult& result = m[f].results[r];
   Sharding sharding; // without `of`: equal on all devices
-  sharding.dims.resize(shards[0].rank());
-  std::vector<int64_t> shape = shards[0].shape();
+  const std::vector<bool> holds = holdersOf(m, mesh, result.attrs);
+  const auto first = static_cast<size_t>(std::ranges::find(holds, true) - holds.begin());
+  sharding.dims.resize(shards[first].rank());
+  std::vector<int64_t> shape = shards[first].shape();
   if (result.globalType && result.sharding) {
     sharding = m.shardings[result.sharding];
     Env env{&m, {}, &mesh};
@@ -86,8 +88,8 @@ static Result<Tensor> globalResult(const Module& m, FuncId f, size_t r, const Me
                         " has an unbound size; bind symbols with --dim NAME=SIZE");
     shape = std::move(*bound);
   }
-  if (options.amend) return assemble(shards, sharding, mesh, shape);
-  std::vector<Replica> replicas = assembleReplicas(shards, sharding, mesh, shape);
+  if (options.amend) return assemble(shards, sharding, mesh, shape, holds);
+  std::vector<Replica> replicas = assembleReplicas(shards, sharding, mesh, shape, holds);
   if (replicas.size() == 1) return std::move(replicas[0].value);
   return inputError("result " +
                     (result.label ? "%" + std::string(m.strings[result.label]) : std::to_string(r)) +

@@ -173,7 +173,8 @@ static std::vector<int64_t> shardIndices(const Sharding& s, const Mesh& mesh, si
 
 // From the given replica of each shard.
 static Tensor assembleReplica(std::span<const Tensor> shards, const Sharding& s, const Mesh& mesh,
-                              std::span<const int64_t> globalShape, size_t replica) {
+                              std::span<const int64_t> globalShape, size_t replica,
+                              const std::vector<bool>& holds) {
   std::map<std::vector<int64_t>, Accumulator> byShard;
   std::map<std::vector<int64_t>, int64_t> coordinateOfShard;
   std::map<std::vector<int64_t>, size_t> seen;
@@ -181,12 +182,14 @@ static Tensor assembleReplica(std::span<const Tensor> shards, const Sharding& s,
   for (const PendingAxis& p : s.pending)
     if (p.kind == PendingKind::Avg) divisor *= mesh.axisSize(p.axis);
   for (size_t coordinate = 0; coordinate < shards.size(); ++coordinate) {
+    if (!holds.empty() && !holds[coordinate]) continue;
     if (seen[shardIndices(s, mesh, coordinate, true)]++ != replica) continue;
     const std::vector<int64_t> shard = shardIndices(s, mesh, coordinate, false);
     coordinateOfShard.emplace(shard, coordinate);
     contribute(byShard[shard], shards[coordinate], s.pendingKind());
   }
-  Tensor global(shards[0].dtype(), {globalShape.begin(), globalShape.end()});
+  const size_t first = holds.empty() ? 0 : static_cast<size_t>(std::ranges::find(holds, true) - holds.begin());
+  Tensor global(shards[first].dtype(), {globalShape.begin(), globalShape.end()});
   size_t bytes = static_cast<size_t>(dtypeBytes(global.dtype()));
   for (const auto& [shard, acc] : byShard) {
     Tensor local = finish(acc, divisor);
@@ -200,22 +203,25 @@ static Tensor assembleReplica(std::span<const Tensor> shards, const Sharding& s,
 }
 
 Tensor assemble(std::span<const Tensor> shards, const Sharding& s, const Mesh& mesh,
-                std::span<const int64_t> globalShape) {
-  return assembleReplica(shards, s, mesh, globalShape, 0);
+                std::span<const int64_t> globalShape, const std::vector<bool>& holds) {
+  return assembleReplica(shards, s, mesh, globalShape, 0, holds);
 }
 
 std::vector<Replica> assembleReplicas(std::span<const Tensor> shards, const Sharding& s, const Mesh& mesh,
-                                      std::span<const int64_t> globalShape) {
+                                      std::span<const int64_t> globalShape, const std::vector<bool>& holds) {
   std::map<std::vector<int64_t>, std::vector<size_t>> holders;
   for (size_t coordinate = 0; coordinate < shards.size(); ++coordinate)
-    holders[shardIndices(s, mesh, coordinate, true)].push_back(coordinate);
-  std::vector<Replica> replicas = {{0, assemble(shards, s, mesh, globalShape)}};
+    if (holds.empty() || holds[coordinate])
+      holders[shardIndices(s, mesh, coordinate, true)].push_back(coordinate);
+  std::vector<Replica> replicas = {{static_cast<int64_t>(holders.begin()->second[0]),
+                                    assemble(shards, s, mesh, globalShape, holds)}};
   for (size_t k = 1; k < holders.begin()->second.size(); ++k) {
-    auto differs = std::ranges::find_if(
-        holders, [&](const auto& of) { return shards[of.second[k]] != shards[of.second[0]]; });
+    auto differs = std::ranges::find_if(holders, [&](const auto& of) {
+      return k < of.second.size() && shards[of.second[k]] != shards[of.second[0]];
+    });
     if (differs != holders.end())
       replicas.push_back(
-          {static_cast<int64_t>(differs->second[k]), assembleReplica(shards, s, mesh, globalShape, k)});
+          {static_cast<int64_t>(differs->second[k]), assembleReplica(shards, s, mesh, globalShape, k, holds)});
   }
   return replicas;
 }

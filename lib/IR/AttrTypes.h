@@ -6,7 +6,9 @@ namespace dtc {
 
 // Attributes common to all ops (ir.md), including those of later stages.
 inline constexpr AttrSpec kCommonAttrs[] = {
-    {"stage", AttrType::Int, "", ""},   {"stream", AttrType::Int, "", ""},
+    {"stage", AttrType::Int, "", ""},   {"phase", AttrType::String, "", ""},
+    {"microbatch", AttrType::Int, "", ""},
+    {"stream", AttrType::Int, "", ""},
     {"at", AttrType::Ints, "", ""},     {"within", AttrType::Strings, "", ""},
     {"name", AttrType::String, "", ""}, {"loc", AttrType::String, "", ""}};
 [[nodiscard]] const AttrSpec* findSpec(std::span<const AttrSpec>, std::string_view name); // or null

@@ -14,6 +14,8 @@ static bool takes(const PassOption& o, const std::string& value) {
   if (const auto n = parseNumber<int64_t>(value); n && o.min && *n >= *o.min) return true;
   if (o.isTarget && targetNamed(value)) return true;
   if (o.isBytes && parseBytes(value)) return true;
+  const auto isNameChar = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  if (o.isName) return !value.empty() && std::ranges::all_of(value, isNameChar);
   const auto dtype = o.isDType ? parseDType(value) : std::nullopt;
   return dtype && isFloat(*dtype);
 }
@@ -23,6 +25,7 @@ std::string valuesText(const PassOption& o) {
   if (o.min) all.push_back("an integer of at least " + std::to_string(*o.min));
   if (o.isTarget) all.push_back("cpu, " + cudaArchList());
   if (o.isBytes) all.push_back("bytes such as 8GiB");
+  if (o.isName) all.push_back("the name of an axis");
   if (o.isDType) all.push_back("a float dtype such as bf16 or f32");
   std::string text;
   for (size_t i = 0; i < all.size(); ++i)

@@ -209,6 +209,9 @@ Status checkChoices(const LoweringFlags& o) {
   if (!o.recompute.empty() && o.recompute != "gathers" && o.recompute != "cheap" && !parseBytes(o.recompute))
     return usageError("--recompute: expected gathers, cheap or bytes such as 8GiB, got '" + o.recompute +
                       "'");
+  const std::vector<std::string_view> schedules = {"none", "gpipe", "1f1b", "interleaved", "zb"};
+  if (!o.pipelineSchedule.empty() && std::ranges::find(schedules, o.pipelineSchedule) == schedules.end())
+    return usageError("--pipeline-schedule: " + unknownWord("schedule", o.pipelineSchedule, schedules));
   return Ok{};
 }
 
@@ -222,6 +225,7 @@ StandardPipelineOptions LoweringFlags::pipeline(std::string target) const {
           .strictNonFinite = strictNonFinite,
           .wholeAxisResults = wholeAxisResults,
           .recompute = recompute,
+          .pipeline = pipelineSchedule,
           .overlap = !noOverlap};
 }
 

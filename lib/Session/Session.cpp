@@ -1,12 +1,29 @@
 #include "dtc/Session/Session.h"
 
 #include "dtc/IR/DevicePrograms.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Passes/simplify/Inline.h"
 #include "dtc/Runtime/backend/cpu/CpuBackend.h"
 #include "dtc/Runtime/backend/emu/CudaEmuBackend.h"
 
 namespace dtc {
+
+// Whether the text marks stages, and has a mesh axis for them.
+static bool hasStages(const Module& m, FuncId entry) {
+  const StrId stage = m.strings.find("stage"), axis = m.strings.find("pp");
+  if (!stage.valid() || !axis.valid()) return false;
+  const Mesh mesh = meshValueOf(m, entry);
+  const int index = mesh.axisIndex(axis);
+  if (index < 0 || mesh.axes[static_cast<size_t>(index)].size < 2) return false;
+  bool marked = false;
+  for (FuncId f : m.order)
+    forEachOp(m, m[f].body, [&](OpId o) {
+      const AttrId mark = findAttr(m[o].attrs, stage);
+      marked = marked || (mark.valid() && m.attrs[mark].i > 0);
+    });
+  return marked;
+}
 
 Session::Session(Module m, FuncId entry, StandardPipelineOptions options)
     : m_(std::move(m)), entry_(entry), name_(m_.strings[m_[entry].name]) {
@@ -15,6 +32,7 @@ Session::Session(Module m, FuncId entry, StandardPipelineOptions options)
   Level from = Level::Placed;
   for (FuncId f : functionsOfProgram(m_, entry_)) from = std::min(from, levelOf(m_, f));
   fixedOrderOfLocal_ = options.fixedReductionOrder && from != Level::Global && !hasFixedOrder();
+  if (options.pipeline.empty() && hasStages(m_, entry_)) options.pipeline = "1f1b";
   StandardPipeline pipeline = standardPipeline(from, options);
   for (PassStep& s : pipeline.reference) steps_.push_back({std::move(s), Stage::Reference});
   for (PassStep& s : pipeline.propagate)

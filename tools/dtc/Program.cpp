@@ -65,6 +65,7 @@ void noteIdleFlags(Environment& env, const LoweringFlags& given, Level from) {
   one("--strict-nonfinite", &LoweringFlags::strictNonFinite);
   one("--library-gelu", &LoweringFlags::libraryGelu);
   one("--recompute " + given.recompute, &LoweringFlags::recompute);
+  one("--pipeline-schedule " + given.pipelineSchedule, &LoweringFlags::pipelineSchedule);
   one("--no-overlap", &LoweringFlags::noOverlap);
 }
 
@@ -94,6 +95,10 @@ void addLoweringOptions(CLI::App& app, LoweringFlags& o) {
          "--recompute", o.recompute,
          "compute values again in the backward part: gathered ones, cheap ones, or as this memory needs")
       ->type_name("gathers|cheap|BYTES");
+  app.add_option("--pipeline-schedule", o.pipelineSchedule,
+                 "the order of micro-batches on a mesh with an axis 'pp' (default 1f1b); none: every device computes "
+                 "all stages")
+      ->type_name("gpipe|1f1b|interleaved|zb|none");
   app.add_flag("--no-overlap", o.noOverlap, "do not overlap collectives with kernels");
 }
 

@@ -55,7 +55,8 @@ evaluateSpmd(Module&, FuncId, std::span<const std::vector<Tensor>> args, const E
                                                          const EvalOptions&);
 
 // The shard of a global tensor on the device at `coordinate`, and the inverse: results with P(op) are reduced,
-// replicated ones are taken from device coordinate 0. `shards` has one tensor per device coordinate.
+// replicated ones are taken from the first device that has them. `shards` has one tensor per device coordinate,
+// unread where `holds` is false; empty: all devices hold it.
 [[nodiscard]] Tensor takeShard(const Tensor& global, const Sharding&, const Mesh&, int64_t coordinate);
 // The same for a tensor that is not in memory: `read` fills `out` with the tensor's bytes from `begin` on
 // (row-major). It is called for runs in the order of the shard. Its errors are returned.
@@ -63,7 +64,8 @@ evaluateSpmd(Module&, FuncId, std::span<const std::vector<Tensor>> args, const E
 takeShard(DType, std::span<const int64_t> globalShape, const Sharding&, const Mesh&, int64_t coordinate,
           const std::function<Status(int64_t begin, std::span<std::byte> out)>& read);
 [[nodiscard]] Tensor assemble(std::span<const Tensor> shards, const Sharding&, const Mesh&,
-                              std::span<const int64_t> globalShape);
+                              std::span<const int64_t> globalShape,
+                              const std::vector<bool>& holds = {});
 // The same from all devices: the value of the first replica of each shard, then that of each further set of
 // replicas in which some shard has other bits. `coordinate`: the first device that holds such a shard.
 struct Replica {
@@ -71,7 +73,8 @@ struct Replica {
   Tensor value;
 };
 [[nodiscard]] std::vector<Replica> assembleReplicas(std::span<const Tensor> shards, const Sharding&,
-                                                    const Mesh&, std::span<const int64_t> globalShape);
+                                                    const Mesh&, std::span<const int64_t> globalShape,
+                                                    const std::vector<bool>& holds = {});
 
 // Runs one op of a local program, including its region, on the device at `coordinate`, with the given operands;
 // not for collectives. options.trace is called for each nested op.

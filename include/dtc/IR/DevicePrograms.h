@@ -4,6 +4,8 @@
 #include "dtc/IR/Module.h"
 #include "dtc/Sharding/Sharding.h"
 
+#include <unordered_set>
+
 namespace dtc {
 
 // The program of each device.
@@ -26,5 +28,31 @@ struct DevicePrograms {
 [[nodiscard]] std::vector<int64_t> devicesOf(const Module&, FuncId);
 // The same for reports: "devices [0, 1]"; empty if it runs on all devices.
 [[nodiscard]] std::string devicesText(const Module&, FuncId);
+
+// By coordinate: whether the device holds an argument, or returns a result, with these attributes: those listed
+// in {devices = […]}, else all.
+[[nodiscard]] std::vector<bool> holdersOf(const Module&, const Mesh&, const AttrList&);
+
+// One transfer of a `p2p`: indices along its axes.
+struct P2pSend {
+  size_t operand = 0;
+  int64_t from = 0, to = 0;
+};
+[[nodiscard]] std::vector<P2pSend> sendsOf(const Module&, OpId p2p);
+// The devices that wait for each other at a collective on the device at `coordinate`, in order: those of its group
+// along the op's axes; at a `p2p` those that it names, or the device alone.
+[[nodiscard]] std::vector<int64_t> rendezvousOf(const Module&, OpId, const Mesh&, int64_t coordinate);
+
+// The values of a function that have no memory, since none of its devices reads them: arguments that other devices
+// hold, results of a `p2p` that are not received and have no reader, and constants that only stand for results
+// of other devices or for operands that other devices send.
+class AbsentValues {
+public:
+  AbsentValues(const Module&, FuncId);
+  [[nodiscard]] bool operator()(ValueId v) const { return absent_.contains(v); }
+
+private:
+  std::unordered_set<ValueId> absent_;
+};
 
 } // namespace dtc

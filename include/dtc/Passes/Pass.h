@@ -49,6 +49,7 @@ struct PassOption {
   bool isDType = false;
   bool isBytes = false;  // a number of bytes: "8GiB"
   bool isTarget = false; // a name that targetNamed() knows
+  bool isName = false;   // the name of a mesh axis
   std::string doc = {};  // from docs/passes.md
 };
 [[nodiscard]] std::string valuesText(const PassOption&); // "any or fixed"

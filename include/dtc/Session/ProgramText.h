@@ -52,13 +52,14 @@ struct ProgramOptions {
 struct LoweringFlags {
   int optLevel = 1;
   std::string policy, reduceDType, reductionOrder = "any", recompute;
+  std::string pipelineSchedule; // empty: 1f1b for a program with stages and a mesh axis 'pp', else none
   bool libraryGelu = false;
   bool strictNonFinite = false, noOverlap = false;
   bool wholeAxisResults = false; // of JAX, whose shardings have no sub-axes and no shards of different sizes
   friend bool operator==(const LoweringFlags&, const LoweringFlags&) = default;
   [[nodiscard]] StandardPipelineOptions pipeline(std::string target = "cpu") const;
 };
-// Error (Usage): an invalid value of --policy, --reduce-dtype or --recompute.
+// Error (Usage): an invalid value of --policy, --reduce-dtype, --recompute or --pipeline-schedule.
 [[nodiscard]] Status checkChoices(const LoweringFlags&);
 
 // The diagnostic of an error of a run, whose message begins with the location of its op, "gpt.dt:12:8: …".

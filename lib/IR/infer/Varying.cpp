@@ -1,5 +1,6 @@
 #include "dtc/IR/infer/Varying.h"
 
+#include "dtc/IR/DevicePrograms.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/Support/Result.h"
 
@@ -24,6 +25,7 @@ std::vector<AxisRef> Varying::axesOf(const Module& m, OpId o) {
 
 Varying::Varying(const Module& m, FuncId f) : m_(m), mesh_(meshOfFunction(m, f)), func_(f), root_(m[f].body) {
   makeParts();
+  findCommon();
   makeSets();
   for (const FuncArg& a : m[f].args)
     if (a.globalType.valid()) add(a.value, ofSharding(m[a.value].sharding));
@@ -89,6 +91,21 @@ void Varying::makeParts() {
     for (size_t i = 1; i < boundaries.size(); ++i) parts_.push_back({a, boundaries[i - 1], boundaries[i]});
   }
   DTC_CHECK(parts_.size() <= 64, "each part has at least 2 devices, and a mesh at most 2^31-1");
+}
+
+void Varying::findCommon() {
+  if (!mesh_.valid() || devicesOf(m_, func_).empty() || !entryOfProgram(m_, func_).valid()) return;
+  const Mesh& mesh = m_.shardings.mesh(mesh_);
+  const DevicePrograms programs = programsOf(m_, entryOfProgram(m_, func_));
+  const auto own = static_cast<size_t>(std::ranges::find(programs.functions, func_) - programs.functions.begin());
+  const std::vector<int64_t> coordinates = programs.coordinatesOf(own);
+  for (size_t i = 0; i < parts_.size() && !coordinates.empty(); ++i) {
+    const Part& part = parts_[i];
+    const AxisRef axis{mesh.axes[part.axis].name, part.begin, part.end / part.begin};
+    const auto index = [&](int64_t p) { return mesh.indexAlong(mesh.canonical(axis), p); };
+    if (std::ranges::all_of(coordinates, [&](int64_t p) { return index(p) == index(coordinates[0]); }))
+      common_ |= AxisSet(1) << i;
+  }
 }
 
 void Varying::makeSets() {
@@ -210,6 +227,7 @@ std::vector<AxisSet> Varying::allParts() const {
 // --- the analysis: sets only grow ---
 
 void Varying::add(ValueId v, AxisSet set) {
+  set &= ~common_;
   if (!set) return;
   AxisSet& has = sets_[v.index - first_];
   if ((has | set) == has) return;

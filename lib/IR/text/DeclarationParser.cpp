@@ -344,6 +344,7 @@ MeshId DeclarationParser::meshOfHead(size_t first) const {
 
 bool DeclarationParser::typed(size_t first, const char* flag, std::string_view owner, Typed& out) {
   const AttrSpec own[] = {{flag, AttrType::Bool, "", ""},
+                          {"devices", AttrType::Ints, "", ""},
                           {"stream", AttrType::Int, "", ""},
                           {"at", AttrType::Ints, "", ""},
                           {"name", AttrType::String, "", ""},

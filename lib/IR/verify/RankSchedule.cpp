@@ -196,17 +196,17 @@ uint32_t RankReader::numberOf(const Coordinates& group) {
 
 const std::vector<uint32_t>& RankReader::groupsOf(OpId o) {
   const bool host = m_.record(o).lowering == Lowering::Host; // `print` synchronizes all devices
-  auto [at, isNew] = groupsOfAxes_.try_emplace(host ? AttrId() : m_.attr(o, "axes"));
+  const bool p2p = m_.record(o).collective == CollectiveKind::P2p;
+  auto [at, isNew] = groupsOfAxes_.try_emplace(
+      {host ? AttrId() : m_.attr(o, "axes"), p2p ? m_.attr(o, "sends") : AttrId()});
   if (!isNew) return at->second;
   constexpr uint32_t kNone = UINT32_MAX;
-  std::vector<AxisRef> axes = Varying::axesOf(m_, o);
-  for (AxisRef& a : axes) a = mesh_.canonical(a);
   Coordinates all(programs_.of.size());
   std::iota(all.begin(), all.end(), 0);
   at->second.assign(all.size(), kNone);
   for (int64_t p : all) {
     if (at->second[static_cast<size_t>(p)] != kNone) continue;
-    const Coordinates group = host ? all : mesh_.groupOf(axes, p);
+    const Coordinates group = host ? all : rendezvousOf(m_, o, mesh_, p);
     for (int64_t member : group) at->second[static_cast<size_t>(member)] = numberOf(group);
   }
   return at->second;

@@ -12,6 +12,7 @@ namespace dtc {
 namespace {
 
 constexpr DiagKind kDeviceSet{"device-set", "@{0}: {1}"};
+constexpr DiagKind kHolders{"holders", "{0}: {1}"};
 constexpr DiagKind kProgramSignature{"program-signature",
                                      "@{0} is @{1} on other devices, so that {2} must be {3}, but it is {4}"};
 constexpr DiagKind kCallOfPart{"call-of-part",
@@ -34,6 +35,7 @@ public:
     const size_t before = diags_.numErrors();
     sets();
     for (FuncId f : functions_) signature(f);
+    if (diags_.numErrors() == before) holders();
     if (diags_.numErrors() == before) collectives();
   }
 
@@ -51,9 +53,7 @@ private:
     std::map<int64_t, FuncId> runs; // by device
     for (FuncId f : functions_)
       for (int64_t device : devicesOf(m_, f)) {
-        const bool exists = mesh_.devices.empty()
-                                ? device >= 0 && device < count
-                                : std::ranges::find(mesh_.devices, device) != mesh_.devices.end();
+        const bool exists = isDevice(device);
         const auto [at, isNew] = runs.try_emplace(device, f);
         if (!exists)
           setError(f, "the mesh has no device " + std::to_string(device));
@@ -70,17 +70,26 @@ private:
   }
 
   // One argument or result, as callers see it.
-  std::string partText(StrId label, TypeId type, TypeId global, ShardingId sharding) const {
+  std::string partText(StrId label, TypeId type, TypeId global, ShardingId sharding,
+                       const AttrList& attrs) const {
+    const StrId key = m_.strings.find("devices");
+    const AttrId listed = key.valid() ? findAttr(attrs, key) : AttrId();
+    std::string devices;
+    if (listed.valid())
+      for (AttrId a : m_.attrs[listed].list)
+        devices += (devices.empty() ? " {devices = [" : ", ") + std::to_string(m_.attrs[a].i);
+    if (!devices.empty()) devices += "]}";
     return (label.valid() ? "%" + std::string(m_.strings[label]) + ": " : "") + printType(m_, type) +
            (global.valid() ? " of " + printType(m_, global) : "") +
-           (sharding.valid() ? " " + printSharding(m_, sharding) : "");
+           (sharding.valid() ? " " + printSharding(m_, sharding) : "") +
+           devices;
   }
   std::vector<std::string> partsOf(const Function& f) const {
     std::vector<std::string> parts;
     for (const FuncArg& a : f.args)
-      parts.push_back(partText(m_[a.value].name, m_[a.value].type, a.globalType, m_[a.value].sharding));
+      parts.push_back(partText(m_[a.value].name, m_[a.value].type, a.globalType, m_[a.value].sharding, a.attrs));
     for (const FuncResult& r : f.results)
-      parts.push_back(partText(r.label, r.type, r.globalType, r.sharding));
+      parts.push_back(partText(r.label, r.type, r.globalType, r.sharding, r.attrs));
     return parts;
   }
   void signature(FuncId f) {
@@ -101,6 +110,68 @@ private:
         return differs((i < own.args.size() ? "argument " : "result ") +
                            std::to_string(i < own.args.size() ? i : i - own.args.size()),
                        expected[i], found[i]);
+  }
+
+  // The devices of a function all hold an argument, or none does, and then none reads it.
+  void holders() {
+    const DevicePrograms programs = programsOf(m_, entry_);
+    for (size_t i = 0; i < functions_.size(); ++i) {
+      const FuncId f = functions_[i];
+      const std::vector<int64_t> own = programs.coordinatesOf(i);
+      const AbsentValues absent(m_, f);
+      const auto check = [&](const std::string& what, const AttrList& attrs, SourceRange range) {
+        const std::vector<bool> holds = holdersOf(m_, mesh_, attrs);
+        const auto held = std::ranges::count_if(own, [&](int64_t p) { return holds[static_cast<size_t>(p)]; });
+        if (held != 0 && held != std::ssize(own))
+          diags_.error(kHolders, range, what, "some devices of @" + std::string(name(f)) +
+                                                  " hold it and others do not: list all of them or none");
+        return held == 0;
+      };
+      for (const FuncArg& a : m_[f].args) {
+        const std::string what = "argument " + printValueName(m_, a.value);
+        if (check(what, a.attrs, m_[a.value].loc) && !absent(a.value))
+          diags_.error(kHolders, m_[a.value].loc, what,
+                       "@" + std::string(name(f)) + " reads it, but its devices do not hold it");
+      }
+      for (size_t r = 0; r < m_[f].results.size(); ++r)
+        check("result " + std::to_string(r), m_[f].results[r].attrs, m_[f].results[r].loc);
+    }
+    listedHolders();
+  }
+
+  // Lists of holders name devices of the mesh, and a carried result is returned by the devices that hold its argument.
+  void listedHolders() {
+    const Function& f = m_[entry_];
+    const StrId key = m_.strings.find("devices"), carry = m_.strings.find("carry");
+    const auto exist = [&](const std::string& what, const AttrList& attrs, SourceRange range) {
+      const AttrId listed = key.valid() ? findAttr(attrs, key) : AttrId();
+      if (!listed.valid()) return;
+      if (m_.attrs[listed].list.empty())
+        diags_.error(kHolders, range, what, "no device holds it: list at least one");
+      for (AttrId a : m_.attrs[listed].list)
+        if (const int64_t device = m_.attrs[a].i; !isDevice(device))
+          diags_.error(kHolders, range, what, "the mesh has no device " + std::to_string(device));
+    };
+    std::map<StrId, const FuncArg*> args;
+    for (const FuncArg& a : f.args) {
+      exist("argument " + printValueName(m_, a.value), a.attrs, m_[a.value].loc);
+      args.emplace(m_[a.value].name, &a);
+    }
+    for (size_t r = 0; r < f.results.size(); ++r) {
+      const FuncResult& result = f.results[r];
+      const std::string what = "result " + std::to_string(r);
+      exist(what, result.attrs, result.loc);
+      const AttrId carried = carry.valid() ? findAttr(result.attrs, carry) : AttrId();
+      const auto arg = args.find(result.label);
+      if (carried.valid() && m_.attrs[carried].i && arg != args.end() &&
+          holdersOf(m_, mesh_, result.attrs) != holdersOf(m_, mesh_, arg->second->attrs))
+        diags_.error(kHolders, result.loc, what, "it is carried, but other devices hold its argument");
+    }
+  }
+
+  bool isDevice(int64_t device) const {
+    return mesh_.devices.empty() ? device >= 0 && device < mesh_.numDevices()
+                                 : std::ranges::find(mesh_.devices, device) != mesh_.devices.end();
   }
 
   void collectives() {
@@ -157,6 +228,12 @@ private:
   Diagnostics& diags_;
 };
 
+bool listsHolders(const Module& m, const Function& f) {
+  const StrId key = m.strings.find("devices");
+  const auto lists = [&](const auto& part) { return key.valid() && findAttr(part.attrs, key).valid(); };
+  return std::ranges::any_of(f.args, lists) || std::ranges::any_of(f.results, lists);
+}
+
 } // namespace
 
 void verifyDevices(const Module& m, Diagnostics& diags) {
@@ -174,6 +251,8 @@ void verifyDevices(const Module& m, Diagnostics& diags) {
       fault("only a local function ('spmd') has devices of its own");
     else if (part && !lists)
       fault("its devices are not listed: add devices = […]");
+    else if (!lists && listsHolders(m, m[f]))
+      fault("only a function with devices of its own has arguments or results that some devices hold");
     else if (!entry.valid())
       continue; // its name is unknown, which is reported already
     else if (part && (entry == f || entryOfProgram(m, entry) != entry))

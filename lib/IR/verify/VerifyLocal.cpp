@@ -1,6 +1,7 @@
 // Verifies local text (ir.md): shards, collectives, varying values, handles.
 #include "verify/Verifier.h"
 
+#include "dtc/IR/DevicePrograms.h"
 #include "dtc/IR/text/Text.h"
 #include "dtc/Target/Target.h"
 
@@ -293,7 +294,9 @@ void LocalVerifier::yield(OpId o, const LocalTypes& types, uint32_t result, Axis
 void LocalVerifier::varyingResults(const Varying& v) {
   const Function& f = m_[function_];
   const std::vector<ValueId>& yields = m_[f.body].yields;
+  const AbsentValues absent(m_, function_);
   for (size_t i = 0; i < yields.size() && i < f.results.size(); ++i) {
+    if (absent(yields[i])) continue;
     const bool of = f.results[i].globalType.valid();
     AxisSet set = v(yields[i]) & ~(of ? v.ofSharding(f.results[i].sharding) : 0);
     for (AxisSet part : of&& set ? v.allParts() : std::vector<AxisSet>())

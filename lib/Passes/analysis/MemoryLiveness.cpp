@@ -28,12 +28,13 @@ void normalize(std::vector<MemoryPlan::Range>& set) {
 } // namespace
 
 MemoryLiveness::MemoryLiveness(const Module& m, FuncId f, Diagnostics& diags)
-    : m_(m), func_(f), mesh_(meshValueOf(m, f)), diags_(diags), localOf_(m.values.size(), kNone) {}
+    : m_(m), func_(f), mesh_(meshValueOf(m, f)), absent_(m, f), diags_(diags), localOf_(m.values.size(), kNone) {}
 
 bool MemoryLiveness::make(ValueId v, uint32_t position) {
   auto bytes = largestBytes(m_, m_[v].type, mesh_);
   if (!bytes)
     return diags_.fail(kUnbound, m_[v].loc, "a value of @" + std::string(m_.strings[m_[func_].name]));
+  if (absent_(v)) bytes = 0;
   localOf_[v.index] = static_cast<uint32_t>(locals_.size());
   locals_.push_back({v, {position, position}, *bytes, false, local(v), {}});
   return true;

@@ -1,6 +1,7 @@
 #pragma once
 // Liveness of the values of a scheduled function, and buffer sharing. One walk over the function, then
 // merges, each linear in the live ranges of the two buffers.
+#include "dtc/IR/DevicePrograms.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Passes/analysis/MemoryPlan.h"
 
@@ -61,6 +62,7 @@ private:
   const Module& m_;
   FuncId func_;
   Mesh mesh_;
+  AbsentValues absent_; // take no memory
   Diagnostics& diags_;
   const Offsets* written_ = nullptr;
   MemoryPlan plan_;

@@ -81,7 +81,7 @@ void addWithin(Module& m, OpId to, const AttrList& from) {
   }
 }
 
-static constexpr std::string_view kInherited[] = {"within", "name", "loc", "stage"};
+static constexpr std::string_view kInherited[] = {"within", "name", "loc", "stage", "phase", "microbatch"};
 static constexpr size_t kOrigin = 3; // the first of them: where an op comes from, not what it computes
 
 static bool isOneOf(const Module& m, const NamedAttr& a, std::span<const std::string_view> names) {
@@ -100,6 +100,16 @@ AttrList withoutOrigin(const Module& m, const AttrList& attrs) {
   return out;
 }
 
+AttrList gradientAttrs(Module& m, OpId forward, const AttrList& taker) {
+  AttrList attrs = gradientWithin(m, forward, taker);
+  const StrId stage = m.strings.find("stage");
+  if (const AttrId mark = stage.valid() ? findAttr(m[forward].attrs, stage) : AttrId(); mark.valid()) {
+    attrs.push_back({stage, mark});
+    attrs.push_back({m.strings.intern("phase"), m.attrs.string(m.strings.intern("backward"))});
+  }
+  return attrs;
+}
+
 AttrList gradientWithin(Module& m, OpId forward, const AttrList& taker) {
   const StrId name = m.strings.find("within");
   if (!name.valid()) return {}; // no function has a contract
@@ -116,6 +126,9 @@ void markRecomputed(Module& m, OpId o, const AttrList& taker) {
     const AttrList within = gradientWithin(m, made, taker);
     setWithin(m, made, {});
     m[made].attrs.insert(m[made].attrs.end(), within.begin(), within.end());
+    const StrId stage = m.strings.find("stage");
+    if (stage.valid() && findAttr(m[made].attrs, stage).valid())
+      m.setAttr(made, "phase", m.attrs.string(m.strings.intern("backward")));
   };
   mark(o);
   for (uint32_t r = 0; r < m[o].numRegions; ++r) forEachOp(m, m.region(o, r), mark);

@@ -12,8 +12,8 @@ namespace dtc {
 // Adds the paths of `from` to those of `to`.
 void addWithin(Module&, OpId to, const AttrList& from);
 void setWithin(Module&, OpId, std::span<const std::string> paths); // empty: removes the attribute
-// The attributes that ops inherit from the op that they replace: `within`, `stage`, and the location in the
-// user's program (`name`, `loc`).
+// The attributes that ops inherit from the op that they replace: `within`, the place in a pipeline (`stage`, `phase`,
+// `microbatch`), and the location in the user's program (`name`, `loc`).
 [[nodiscard]] AttrList inheritedAttrs(const Module&, OpId);
 // The attributes without `within`, `name` and `loc`: ops that differ only in these are equal.
 [[nodiscard]] AttrList withoutOrigin(const Module&, const AttrList&);
@@ -21,6 +21,9 @@ void setWithin(Module&, OpId, std::span<const std::string> paths); // empty: rem
 // The paths of an op that autodiff derives from `forward`: the calls that contain the value_and_grad
 // (`taker`), and the gradients of the calls below those that `forward` belongs to.
 [[nodiscard]] AttrList gradientWithin(Module&, OpId forward, const AttrList& taker);
+// The attributes of an op that autodiff derives from `forward`: these paths, its `stage`, and `phase = "backward"` if
+// it has one.
+[[nodiscard]] AttrList gradientAttrs(Module&, OpId forward, const AttrList& taker);
 // Marks an op of the forward program, and the ops in its blocks, as recomputed by a gradient.
 void markRecomputed(Module&, OpId, const AttrList& taker);
 

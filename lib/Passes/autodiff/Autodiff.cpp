@@ -37,7 +37,7 @@ public:
     dropUnused(m_, sweep.out, gradients);
     results.insert(results.end(), gradients.begin(), gradients.end());
     forward_.insert(forward_.end(), sweep.out.begin(), sweep.out.end());
-    for (OpId made : forward_) forEachUse(m_, made, [&](ValueId& v) { v = replacementOf(v); });
+    for (OpId made : forward_) forEachRead(m_, made, [&](ValueId& v) { v = replacementOf(v); });
     for (ValueId& v : results) v = replacementOf(v);
     out_.insert(out_.end(), forward_.begin(), forward_.end());
     return true;

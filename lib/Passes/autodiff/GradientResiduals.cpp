@@ -73,7 +73,7 @@ void Residuals::remakeViews() {
 
 void Residuals::collect(std::span<const OpId> ops, std::span<const ValueId> yields, ValueId known) {
   findFree(known);
-  for (OpId o : ops) forEachUse(m_, o, [&](ValueId v) { need(v); });
+  for (OpId o : ops) forEachRead(m_, o, [&](ValueId v) { need(v); });
   for (ValueId v : yields) need(v);
   remakeViews();
 }
@@ -96,7 +96,7 @@ void Residuals::substitute(Builder& b, std::vector<OpId>& ops, std::vector<Value
     b.out.push_back(copy);
     there_.set(v, m_.result(copy));
   }
-  for (OpId o : ops) forEachUse(m_, o, [&](ValueId& v) { v = there_(v); });
+  for (OpId o : ops) forEachRead(m_, o, [&](ValueId& v) { v = there_(v); });
   for (ValueId& v : yields) v = there_(v);
   ops.insert(ops.begin(), b.out.begin(), b.out.end());
 }

@@ -82,7 +82,7 @@ bool GradientSweep::step(OpId& o) {
   }
   if (!any) return true;
   b.loc = m[o].loc;
-  b.common = gradientWithin(m, o, shared.taker);
+  b.common = gradientAttrs(m, o, shared.taker);
   nameCotangents(o, results);
   if (m.record(o).regions != RegionKind::None) return regionGradient(*this, o, results);
   if (isIterationSlice(o)) {
@@ -192,7 +192,7 @@ void dropUnused(Module& m, std::vector<OpId>& ops, std::span<const ValueId> yiel
     bool needed = false;
     for (uint32_t r = 0; r < m[ops[i]].numResults; ++r) needed |= used.contains(m.result(ops[i], r));
     if (!needed) continue;
-    forEachUse(m, ops[i], [&](ValueId v) { used.insert(v); });
+    forEachRead(m, ops[i], [&](ValueId v) { used.insert(v); });
     kept.push_back(ops[i]);
   }
   ops.assign(kept.rbegin(), kept.rend());

@@ -1,5 +1,6 @@
 #pragma once
 // The reverse sweep over one block of a forward program.
+#include "analysis/Reads.h"
 #include "autodiff/GradientPaths.h"
 #include "autodiff/LocalGradient.h"
 #include "dtc/IR/build/Builder.h"
@@ -102,14 +103,6 @@ private:
 void dropUnused(Module&, std::vector<OpId>& ops, std::span<const ValueId> yields);
 // Inserts the ops into the block and sets its yields.
 void fillBlock(Module&, BlockId, std::vector<OpId> ops, std::vector<ValueId> yields);
-// Calls fn(ValueId&) for every operand of the op and of ops in its blocks, and for the blocks' yields.
-template <class Fn> void forEachUse(Module& m, OpId o, Fn&& fn) {
-  for (ValueId& v : m.operands(o)) fn(v);
-  for (uint32_t k = 0; k < m[o].numRegions; ++k) {
-    for (OpId inner : m[m.region(o, k)].ops) forEachUse(m, inner, fn);
-    for (ValueId& v : m[m.region(o, k)].yields) fn(v);
-  }
-}
 // Sets the operands and results of an op that was created without results.
 void completeOp(Module&, OpId, std::span<const ValueId> operands, std::span<const TypeId> results);
 

@@ -3,10 +3,33 @@
 #include "collectives/CollectiveSteps.h"
 
 #include "dtc/IR/DevicePrograms.h"
+#include "dtc/IR/LocalShape.h"
+#include "dtc/IR/OpRecord.h"
 
 namespace dtc {
 
+// Whether all collectives of the function, except for p2p, are between devices that run it.
+static bool staysWithin(const Module& m, FuncId f) {
+  const Mesh mesh = meshValueOf(m, f);
+  const DevicePrograms programs = programsOf(m, entryOfProgram(m, f));
+  bool stays = true;
+  forEachOp(m, m[f].body, [&](OpId o) {
+    const CollectiveKind kind = m.record(o).collective;
+    if (!hasGroups(kind) || kind == CollectiveKind::P2p) return;
+    for (int64_t p = 0; p < mesh.numDevices(); ++p)
+      if (programs.at(p) == f)
+        for (int64_t other : rendezvousOf(m, o, mesh, p)) stays = stays && programs.at(other) == f;
+  });
+  return stays;
+}
+
 bool optimizeCollectives(Module& m, Diagnostics& diags, const OptimizeCollectivesOptions& options) {
+  if (options.severalPrograms) {
+    for (FuncId f : m.order)
+      if (options.bucket && m[f].spmd && !devicesOf(m, f).empty() && staysWithin(m, f))
+        bucketCollectives(m, f, options, diags);
+    return !diags.hasErrors();
+  }
   std::vector<FuncId> functions;
   for (FuncId f : m.order)
     if (m[f].spmd && devicesOf(m, f).empty()) functions.push_back(f); // others must keep matching
@@ -19,6 +42,7 @@ bool optimizeCollectives(Module& m, Diagnostics& diags, const OptimizeCollective
 
 OptimizeCollectivesOptions optimizeCollectivesOptions(const PassOptions& written) {
   OptimizeCollectivesOptions options;
+  options.severalPrograms = written.word("programs", "one") == "several";
   options.hoist = written.flag("hoist", true);
   options.bucket = written.word("bucket", "auto") != "off";
   options.bucketBytes = written.integer("bucket").value_or(options.bucketBytes);

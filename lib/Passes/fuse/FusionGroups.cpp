@@ -11,7 +11,8 @@ FusionGroups::FusionGroups(Module& module, BlockId ofBlock, size_t opLimit, Fusi
     : m(module), block(ofBlock), limit(opLimit), forms(tables.forms), uses(tables.uses),
       writesOnce(tables.writesOnce), attentionRows(tables.attentionRows), epilogues(tables.epilogues),
       gelu(tables.gelu), distance(tables.distance), waitingBytes(tables.waitingBytes),
-      layouts(tables.layouts), callsPerIndex_(tables.callsPerIndex), positions_(tables.positions),
+      layouts(tables.layouts), microbatch_(m.strings.find("microbatch")), phase_(m.strings.find("phase")),
+      callsPerIndex_(tables.callsPerIndex), positions_(tables.positions),
       ops_(module[ofBlock].ops.size()) {
   uses.clear(m.values.size());
   positions_.resize(std::max<size_t>(positions_.size(), m.ops.size()));
@@ -143,6 +144,7 @@ uint32_t FusionGroups::newGroup(OpId o, bool fusible, std::string_view kind) {
   group.fusible = fusible;
   group.kind = kind;
   group.ops = {o};
+  group.slot = slotOf(o);
   for (ValueId v : valuesReadBy(o)) group.level = std::max(group.level, levelOf(v) + 1);
   if (m[o].numResults != 0) group.elements = elementsOf(m.typeOf(m.result(o)));
   at(o).group = static_cast<int32_t>(g);
@@ -166,7 +168,7 @@ void FusionGroups::noteUses(OpId o, int64_t level, uint32_t own) {
 }
 
 bool FusionGroups::mergeable(const FusionGroup& a, const FusionGroup& b) const {
-  if (a.ops.size() + b.ops.size() > limit || a.elements != b.elements) return false;
+  if (a.ops.size() + b.ops.size() > limit || a.elements != b.elements || a.slot != b.slot) return false;
   if (a.rows && b.rows && (a.full != b.full || a.reduced != b.reduced)) return false;
   return a.parted.empty() || b.parted.empty() || (a.parted == b.parted && a.partReduced == b.partReduced);
 }

@@ -16,6 +16,13 @@ struct ElementCount {
   friend bool operator==(const ElementCount&, const ElementCount&) = default;
 };
 
+// The part of a micro-batch that an op belongs to, in the program of a pipeline's device: ops of different parts run at
+// different times, and do not share a kernel. Ids of the attributes; invalid outside of pipelines.
+struct FusionSlot {
+  AttrId microbatch, phase;
+  friend bool operator==(const FusionSlot&, const FusionSlot&) = default;
+};
+
 struct FusionGroup {
   std::vector<OpId> ops; // in program order, without data-movement ops that readers fold
   bool fusible = false;  // false: a single op, unchanged
@@ -30,6 +37,7 @@ struct FusionGroup {
   std::vector<Dim> parted;       // has column reductions, of values of this shape with the rows in parts
   std::vector<bool> partReduced; // the reduced dims of that shape
   ElementCount elements;         // of its largest values
+  FusionSlot slot;
 };
 
 // A value passed between kernels through memory, and the reason.
@@ -178,7 +186,12 @@ public:
   // its result would be kept until it is read (a value that the backward part computes again), or computed with the
   // op, the group's operands (a sum of a gradient at the start and one at the end of the backward part).
   [[nodiscard]] bool isFarBehind(OpId o, uint32_t g) const {
+    if (slotOf(o) != groups_[g].slot) return true;
     return distance > 0 && find(o)->calls > find(groups_[g].ops.back())->calls + distance;
+  }
+  [[nodiscard]] FusionSlot slotOf(OpId o) const {
+    if (!microbatch_.valid()) return {};
+    return {findAttr(m[o].attrs, microbatch_), findAttr(m[o].attrs, phase_)};
   }
   int64_t tick() { return now_++; } // the time of a decision
   uint32_t newGroup(OpId o, bool fusible, std::string_view kind);
@@ -202,6 +215,7 @@ private:
   [[nodiscard]] std::optional<ProductWalks> walksOf(const FusionGroup& group, const StridedView& view) const;
   [[nodiscard]] bool writesInOneCall(const FusionGroup& group, const StridedView& view) const;
 
+  const StrId microbatch_, phase_;   // the attributes of a slot; invalid if no text has them
   const bool callsPerIndex_;         // FusionTables::callsPerIndex
   std::vector<uint32_t>& positions_; // FusionTables::positions
   std::vector<FusionOp> ops_;        // by position

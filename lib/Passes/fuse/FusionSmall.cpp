@@ -1,6 +1,8 @@
 // Horizontal fusion: small independent kernels, each of which would leave most of the device idle, share a launch.
 #include "fuse/FusionSteps.h"
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 namespace dtc {
 
@@ -65,13 +67,13 @@ static size_t axesOf(const FusionGroups& fusion, const FusionGroup& group) {
 
 // Groups of one level are independent.
 static void joinLevels(FusionGroups& fusion) {
-  std::unordered_map<int64_t, std::pair<uint32_t, size_t>>
-      open; // by level: the group that others join, and its axes
+  // By level and part of a micro-batch: the group that others join, and its axes.
+  std::map<std::tuple<int64_t, AttrId, AttrId>, std::pair<uint32_t, size_t>> open;
   for (uint32_t g = 0; g < fusion.numGroups(); ++g) {
     const FusionGroup& group = fusion.group(g);
     if (!isElementwise(fusion, group)) continue;
     const size_t axes = axesOf(fusion, group);
-    auto [it, first] = open.try_emplace(group.level, g, axes);
+    auto [it, first] = open.try_emplace({group.level, group.slot.microbatch, group.slot.phase}, g, axes);
     if (first) continue;
     auto& [into, taken] = it->second;
     if (taken + axes > kMaxAxes || fusion.group(into).ops.size() + group.ops.size() > fusion.limit) {
@@ -155,7 +157,7 @@ void Launches::findReaders() {
 
 bool Launches::fits(const Small& open, const Small& s) const {
   const FusionGroup &a = fusion_.group(open.group), &b = fusion_.group(s.group);
-  return open.reduced == s.reduced && open.axes + s.axes <= kMaxAxes &&
+  return open.reduced == s.reduced && a.slot == b.slot && open.axes + s.axes <= kMaxAxes &&
          a.ops.size() + b.ops.size() <= fusion_.limit && open.bytes + s.bytes <= fusion_.waitingBytes &&
          std::max(a.level, b.level) < std::min(a.minUser, b.minUser);
 }

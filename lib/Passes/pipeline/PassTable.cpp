@@ -16,7 +16,7 @@ using PassFunction = bool(Module&, const PassOptions&, Diagnostics&);
 PassFunction inlinePass, splitComplexPass, autodiffPass, decomposePass, canonicalizePass, propagatePass,
     partitionPass, optimizeCollectivesPass, inlineRecomputePass, splitPass, fusePass, schedulePass,
     planMemory, specializePass, specializeDevicesPass, unrollPass, ifToSelectPass, fixReductionOrderPass,
-    recomputePass;
+    recomputePass, pipelinePass;
 
 static std::vector<PassInfo> passRows() {
   using enum Level;
@@ -45,7 +45,9 @@ static std::vector<PassInfo> passRows() {
        .run = optimizeCollectivesPass,
        .needs = Local,
        .produces = Local,
-       .options = {{"bucket", "auto", {"auto", "off"}, 1}, {"hoist", "true", flag}}},
+       .options = {{"bucket", "auto", {"auto", "off"}, 1},
+                   {"hoist", "true", flag},
+                   {"programs", "one", {"one", "several"}}}},
       {.name = "inline-recompute", .run = inlineRecomputePass, .needs = Local, .produces = Local},
       {.name = "split",
        .run = splitPass,
@@ -84,6 +86,15 @@ static std::vector<PassInfo> passRows() {
        .produces = Local,
        .options = {{.name = "budget", .fallback = "", .isBytes = true},
                    {"scope", "cheap", {"gathers", "cheap"}}},
+       .standard = false},
+      {.name = "pipeline",
+       .run = pipelinePass,
+       .needs = Local,
+       .produces = Local,
+       .options = {{"schedule", "1f1b", {"gpipe", "1f1b", "interleaved", "zb"}},
+                   {"microbatches", "", {}, 1},
+                   {"chunks", "", {}, 1},
+                   {.name = "axis", .fallback = "pp", .isName = true}},
        .standard = false},
       {.name = "unroll", .run = unrollPass, .options = {{"limit", "8", {}, 0}}, .standard = false},
       {.name = "if-to-select", .run = ifToSelectPass, .options = {{"limit", "8", {}, 0}}, .standard = false},

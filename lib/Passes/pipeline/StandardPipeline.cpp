@@ -54,6 +54,12 @@ StandardPipeline standardPipeline(Level from, const StandardPipelineOptions& opt
         again.options.values["budget"] = options.recompute;
       pipeline.lower.push_back(std::move(again));
     }
+    if (!options.pipeline.empty() && options.pipeline != "none" && p.produces == Level::Split) {
+      pipeline.lower.push_back({findPass("pipeline"), {{{"schedule", options.pipeline}}}});
+      pipeline.lower.push_back({findPass("optimize-collectives"), {{{"programs", "several"}}}});
+    }
+    if (!options.pipeline.empty() && options.pipeline != "none" && name == "optimize-collectives")
+      step.options.values["bucket"] = "off"; // buckets would mix stages
     bool isReference = p.produces == Level::Global && name != "canonicalize";
     (isReference                       ? pipeline.reference
      : p.produces <= Level::Propagated ? pipeline.propagate

@@ -1,5 +1,6 @@
 #pragma once
 // Rewrites one function: the backward part computes values of the forward part again.
+#include "analysis/Reads.h"
 #include "dtc/Passes/analysis/Clone.h"
 #include "recompute/RecomputeCut.h"
 
@@ -17,15 +18,6 @@ void rematerializeLoops(Module&, BlockId, const Mesh&, const RecomputePrices&, R
 void rematerializeBlock(Module&, BlockId, const Mesh&, const RecomputePrices&, Rematerialized&);
 
 // --- shared ---
-// Calls fn(ValueId&) for the operands of an op and of the ops in its blocks, and for the blocks' yields.
-template <class Fn> void forEachRead(Module& m, OpId o, Fn&& fn) {
-  for (ValueId& v : m.operands(o)) fn(v);
-  for (uint32_t k = 0; k < m[o].numRegions; ++k) {
-    for (OpId inner : m[m.region(o, k)].ops) forEachRead(m, inner, fn);
-    for (ValueId& v : m[m.region(o, k)].yields) fn(v);
-  }
-}
-
 // Writes clones of ops that are computed again, each once, before its first reader.
 class Again {
 public:

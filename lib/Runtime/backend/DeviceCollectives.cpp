@@ -73,10 +73,8 @@ public:
       if (Status s = begin(group); !s) return s;
     const CollectiveMember& me = group.members[member];
     for (uint32_t k : me.zeroResults)
-      if (Status s = queue_.clear(coordinate, results[member * plan.numOperands + k],
-                                  me.resultElements[k] * plan.widths[k]);
-          !s)
-        return s;
+      if (std::byte* const result = results[member * plan.numOperands + k]; result) // else it has no memory
+        if (Status s = queue_.clear(coordinate, result, me.resultElements[k] * plan.widths[k]); !s) return s;
     if (plan.kind == CollectiveKind::AllReduce) return allReduce(plan, group, member, operands, results);
     if (plan.kind == CollectiveKind::ReduceScatter) {
       if (me.blocks.empty()) return Ok{};

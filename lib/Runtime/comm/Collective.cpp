@@ -120,22 +120,26 @@ struct Planner {
 
   void send(CollectiveGroup& g, size_t m) {
     std::vector<bool> filled(spec.operandShapes.size(), false);
-    for (const CollectiveSpec::Send& s : spec.sends) {
-      int64_t n = static_cast<int64_t>(g.coordinates.size());
+    const int64_t n = mesh.sizeOf(spec.axes);
+    std::vector<int64_t> memberAt(static_cast<size_t>(n), -1); // by index along the axes
+    for (size_t i = 0; i < g.coordinates.size(); ++i)
+      memberAt[static_cast<size_t>(mesh.indexAlong(spec.axes, g.coordinates[i]))] = static_cast<int64_t>(i);
+    for (const P2pSend& s : spec.sends) {
       if (s.from < 0 || s.from >= n || s.to < 0 || s.to >= n || s.operand >= filled.size()) {
         problem = "it sends from " + std::to_string(s.from) + " to " + std::to_string(s.to) +
                   ", but its axes have " + std::to_string(n) + " devices";
         return;
       }
-      if (s.to != static_cast<int64_t>(m)) continue;
+      if (memberAt[static_cast<size_t>(s.to)] != static_cast<int64_t>(m)) continue;
+      const auto from = static_cast<size_t>(memberAt[static_cast<size_t>(s.from)]);
       if (filled[s.operand]) problem = "device " + std::to_string(s.to) + " receives more than once";
       filled[s.operand] = true;
       const Shape& size = out(g.coordinates[m], s.operand);
-      if (in(g.coordinates[static_cast<size_t>(s.from)], s.operand) != size)
+      if (in(g.coordinates[from], s.operand) != size)
         problem =
             "it sends a shard of a different size than it receives: insert fill_piece to make sizes equal";
       Shape zero(size.size(), 0);
-      copy(g, m, static_cast<size_t>(s.from), s.operand, zero, zero, size);
+      copy(g, m, from, s.operand, zero, zero, size);
     }
     for (size_t k = 0; k < filled.size(); ++k)
       if (!filled[k]) g.members[m].zeroResults.push_back(static_cast<uint32_t>(k));
@@ -193,7 +197,8 @@ bool CollectivePlan::rounds() const {
 }
 
 bool CollectivePlan::synchronizes() const {
-  return kind != CollectiveKind::AllSlice && !groups.empty() && groups[0].coordinates.size() > 1;
+  return kind != CollectiveKind::AllSlice &&
+         std::ranges::any_of(groups, [](const CollectiveGroup& g) { return g.coordinates.size() > 1; });
 }
 
 Result<CollectivePlan> planCollective(const CollectiveSpec& spec, const Mesh& mesh) {
@@ -212,7 +217,7 @@ Result<CollectivePlan> planCollective(const CollectiveSpec& spec, const Mesh& me
   for (size_t p = 0; p < numDevices; ++p) {
     if (plan.groupOf[p] != UINT32_MAX) continue;
     CollectiveGroup group;
-    group.coordinates = mesh.groupOf(spec.axes, static_cast<int64_t>(p));
+    group.coordinates = spec.groups.empty() ? mesh.groupOf(spec.axes, static_cast<int64_t>(p)) : spec.groups[p];
     group.members.resize(group.coordinates.size());
     for (size_t m = 0; m < group.coordinates.size(); ++m) {
       plan.groupOf[static_cast<size_t>(group.coordinates[m])] = static_cast<uint32_t>(plan.groups.size());

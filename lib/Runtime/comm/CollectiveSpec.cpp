@@ -1,20 +1,17 @@
 // Reads the CollectiveSpec of a local op: its attributes, and the shapes on each device.
+#include "dtc/IR/DevicePrograms.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Runtime/comm/Collective.h"
 
 namespace dtc {
-// permute: [[from, to], …]; p2p: [[operand, from, to], …].
-static std::vector<CollectiveSpec::Send> sendsOf(const Module& m, AttrId id, bool namesOperand) {
-  std::vector<CollectiveSpec::Send> sends;
+// [[from, to], …]
+static std::vector<P2pSend> sendsOfPairs(const Module& m, AttrId id) {
+  std::vector<P2pSend> sends;
   if (!id) return sends;
-  for (AttrId entry : m.attrs[id].list) {
-    const std::vector<AttrId>& n = m.attrs[entry].list;
-    size_t first = namesOperand ? 1 : 0;
-    if (n.size() != first + 2) continue; // the verifier has reported it
-    sends.push_back({namesOperand ? static_cast<size_t>(m.attrs[n[0]].i) : 0, m.attrs[n[first]].i,
-                     m.attrs[n[first + 1]].i});
-  }
+  for (AttrId entry : m.attrs[id].list)
+    if (const std::vector<AttrId>& n = m.attrs[entry].list; n.size() == 2) // else the verifier has reported it
+      sends.push_back({0, m.attrs[n[0]].i, m.attrs[n[1]].i});
   return sends;
 }
 
@@ -50,6 +47,8 @@ Result<CollectiveSpec> collectiveSpec(Module& m, OpId op, const Mesh& mesh) {
   if (kind == CollectiveKind::P2p)
     for (ValueId v : m.operands(op)) spec.dtypes.push_back(partType(m.typeOf(v).dtype));
   spec.axes = axesOfAttr(m, m.attr(op, "axes"), mesh);
+  for (int64_t p = 0; kind == CollectiveKind::P2p && p < mesh.numDevices(); ++p)
+    spec.groups.push_back(rendezvousOf(m, op, mesh, p));
   if (reduces(kind)) spec.op = parsePendingKind(q.textAttr("op")).value_or(PendingKind::Sum);
   spec.commDType = defaultCommDType(reduces(kind) ? spec.op : PendingKind::None, spec.dtype);
   if (AttrId commDType = m.attr(op, "wire"))
@@ -61,8 +60,8 @@ Result<CollectiveSpec> collectiveSpec(Module& m, OpId op, const Mesh& mesh) {
     spec.dim = dimOf(q, "split_dim", first.rank());
     spec.concatDim = dimOf(q, "concat_dim", first.rank());
   }
-  if (kind == CollectiveKind::Permute) spec.sends = sendsOf(m, m.attr(op, "pairs"), false);
-  if (kind == CollectiveKind::P2p) spec.sends = sendsOf(m, m.attr(op, "sends"), true);
+  if (kind == CollectiveKind::Permute) spec.sends = sendsOfPairs(m, m.attr(op, "pairs"));
+  if (kind == CollectiveKind::P2p) spec.sends = sendsOf(m, op);
   if (kind == CollectiveKind::BroadcastFrom) spec.root = q.intAttr("root");
   auto shapes = [&](ValueId v, std::vector<std::vector<std::vector<int64_t>>>& out) {
     auto& shapes = out.emplace_back();

@@ -221,8 +221,8 @@ public:
       return Ok{};
     }
     for (uint32_t k : me.zeroResults)
-      std::memset(results[member * plan.numOperands + k], 0,
-                  static_cast<size_t>(me.resultElements[k] * plan.widths[k]));
+      if (std::byte* const result = results[member * plan.numOperands + k]; result) // else it has no memory
+        std::memset(result, 0, static_cast<size_t>(me.resultElements[k] * plan.widths[k]));
     for (const BlockCopy& c : me.blocks) {
       const std::byte* source = operands[c.from * plan.numOperands + c.operand];
       std::byte* target = results[member * plan.numOperands + c.operand];

@@ -170,10 +170,13 @@ Status CallPlacer::place(const RendezvousStep& step) {
   for (int64_t p : program_.programs[step.program].coordinates) {
     const auto coordinate = static_cast<size_t>(p), member = size_t{step.plan.memberOf[coordinate]};
     Rendezvous& group = program_.rendezvous[step.rendezvous[step.plan.groupOf[coordinate]]];
+    const auto at = [&](ValueId v) {
+      return program_.programs[step.program].absent(v) ? nullptr : addressOf(v, p);
+    };
     for (size_t k = 0; k < m_[step.op].numOperands; ++k)
-      group.operands[member * m_[step.op].numOperands + k] = addressOf(m_.operand(step.op, k), p);
+      group.operands[member * m_[step.op].numOperands + k] = at(m_.operand(step.op, k));
     for (uint32_t r = 0; r < m_[step.op].numResults; ++r)
-      group.results[member * m_[step.op].numResults + r] = addressOf(m_.result(step.op, r), p);
+      group.results[member * m_[step.op].numResults + r] = at(m_.result(step.op, r));
   }
   return Ok{};
 }

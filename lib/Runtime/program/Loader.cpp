@@ -167,6 +167,7 @@ Status Loader::op(OpId o, StepList& out) {
 
 // Constants and device indices are evaluated once, at load time, by the reference evaluator.
 Status Loader::loadTime(OpId o) {
+  if (own().absent(m_.result(o))) return Ok{};
   for (uint32_t r = 0; r < m_[o].numResults; ++r)
     contents_.push_back({*offsetOf(m_.result(o, r)), {}, current_});
   size_t first = contents_.size() - m_[o].numResults;
@@ -468,8 +469,8 @@ void Loader::makePrograms() {
   DevicePrograms table = programsOf(m_, entry_);
   program_.mesh = meshValueOf(m_, entry_);
   for (size_t i = 0; i < table.functions.size(); ++i) {
-    DeviceProgram& own = program_.programs.emplace_back();
-    own.func = table.functions[i];
+    DeviceProgram& own =
+        program_.programs.emplace_back(table.functions[i], AbsentValues(m_, table.functions[i]));
     own.coordinates = table.coordinatesOf(i);
   }
   program_.programOf = std::move(table.of);
@@ -495,7 +496,8 @@ Status Loader::function(uint32_t program) {
     if (auto offset = offsetOf(v); !offset) return offset.error();
   std::vector<CopyPair> carried;
   for (auto [result, argument] : carriedResults(m_, f))
-    carried.push_back({m_[m_[f].body].yields[result], m_[f].args[argument].value});
+    if (const ValueId arg = m_[f].args[argument].value; !own().absent(arg))
+      carried.push_back({m_[m_[f].body].yields[result], arg});
   return parallelCopies(carried, OpId(), own().carrySteps);
 }
 

@@ -75,6 +75,7 @@ struct ForStep {
 // One function, and the devices that run it.
 struct DeviceProgram {
   FuncId func;
+  AbsentValues absent;              // have no memory
   std::vector<int64_t> coordinates; // ascending
   MemoryPlan plan;
   int64_t arenaBytes = 0; // the plan's, followed by literals and temporaries

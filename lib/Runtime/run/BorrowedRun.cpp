@@ -19,7 +19,8 @@ std::vector<TransferPlan> argumentPlans(const Module& m, const Program& program)
     const ShardingId sharding = a.globalType ? m[a.value].sharding : ShardingId();
     plans.push_back(planTransfer(m, program, "argument " + printValueName(m, a.value),
                                  a.globalType ? a.globalType : m[a.value].type,
-                                 sharding ? &m.shardings[sharding] : nullptr, values));
+                                 sharding ? &m.shardings[sharding] : nullptr, values,
+                                 holdersOf(m, program.mesh, a.attrs)));
   }
   return plans;
 }
@@ -36,7 +37,8 @@ std::vector<TransferPlan> resultPlans(const Module& m, const Program& program) {
     plans.push_back(planTransfer(m, program,
                                  "result " + (r.label ? std::string(m.strings[r.label]) : std::to_string(i)),
                                  r.globalType ? r.globalType : m[values[0]].type,
-                                 sharding ? &m.shardings[sharding] : nullptr, values));
+                                 sharding ? &m.shardings[sharding] : nullptr, values,
+                                 holdersOf(m, program.mesh, r.attrs)));
   }
   return plans;
 }
@@ -232,6 +234,10 @@ bool BorrowedRun::lend(size_t i, const std::byte* tensor) {
   t.dtype = plan.dtype, t.shape = plan.shape;
   std::vector<std::byte*> lent;
   for (size_t p = 0; p < plan.shards.size(); ++p) {
+    if (!plan.shards[p].held) {
+      lent.push_back(nullptr);
+      continue;
+    }
     std::byte* const within = shardWithin(plan, static_cast<int64_t>(p), t, true);
     if (argumentRanges_[i][p] == kNone || !within || !isAligned(within, plan.dtype)) return false;
     lent.push_back(within);
@@ -263,7 +269,7 @@ Status BorrowedRun::setArgument(size_t i, std::span<const BorrowedTensor> tensor
     if (range != kNone && !t.skip && !t.keep) within = shardWithin(plan, coordinate, t, !shards);
     if (within && !isAligned(within, plan.dtype)) within = nullptr;
     bind(range, within);
-    if (within || t.skip) continue;
+    if (within || t.skip || !plan.shards[p].held) continue;
     if (Status s = copy(plan, p, t, !shards, true); !s) return s;
   }
   return Ok{};
@@ -304,7 +310,7 @@ Status BorrowedRun::end(const Borrowing& tensors) {
     }
     for (size_t p = 0; p < devices; ++p) {
       const BorrowedTensor& t = tensorOf(p);
-      if (t.skip || (!tensors.resultShards && !plan.shards[p].first)) continue;
+      if (t.skip || !plan.shards[p].held || (!tensors.resultShards && !plan.shards[p].first)) continue;
       const auto coordinate = static_cast<int64_t>(p);
       const std::byte* within = shardWithin(plan, coordinate, t, !tensors.resultShards);
       if (within && within == program_.address(coordinate, plan.shards[p].offset)) continue; // bound

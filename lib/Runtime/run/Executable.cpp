@@ -101,7 +101,9 @@ Result<std::unique_ptr<Executable>> Executable::load(Module& m, FuncId f, Backen
 }
 
 Status Executable::setArgument(size_t i, const Tensor& global) {
+  const std::vector<bool> holds = holdersOf(impl_->m, mesh(), impl_->entry().args[i].attrs);
   for (int64_t p = 0; p < impl_->program.numDevices(); ++p) {
+    if (!holds[static_cast<size_t>(p)]) continue;
     const Sharding* sharding = impl_->shardedOf(i);
     Status s = sharding ? impl_->writeShard(i, p, takeShard(global, *sharding, mesh(), p))
                         : impl_->writeShard(i, p, global);
@@ -112,11 +114,13 @@ Status Executable::setArgument(size_t i, const Tensor& global) {
 
 Status Executable::setArgument(size_t i, const TensorSource& global) {
   const Sharding* sharding = impl_->shardedOf(i);
-  Result<Tensor> shard = Tensor();
+  const std::vector<bool> holds = holdersOf(impl_->m, mesh(), impl_->entry().args[i].attrs);
+  std::optional<Result<Tensor>> read;
   for (int64_t p = 0; p < impl_->program.numDevices(); ++p) {
-    if (sharding || p == 0) shard = sharding ? global.shard(*sharding, mesh(), p) : global.tensor();
-    if (!shard) return shard.error();
-    if (Status s = impl_->writeShard(i, p, *shard); !s) return s;
+    if (!holds[static_cast<size_t>(p)]) continue;
+    if (sharding || !read) read = sharding ? global.shard(*sharding, mesh(), p) : global.tensor();
+    if (!*read) return read->error();
+    if (Status s = impl_->writeShard(i, p, **read); !s) return s;
   }
   return Ok{};
 }
@@ -198,18 +202,21 @@ Result<Tensor> Executable::value(ValueId v, int64_t coordinate) const {
 Result<std::vector<Replica>> Executable::replicas(size_t i) const {
   const Impl& x = *impl_;
   const FuncResult& r = x.entry().results[i];
-  std::vector<Tensor> shards;
+  const std::vector<bool> holds = holdersOf(x.m, x.program.mesh, r.attrs);
+  std::vector<Tensor> shards(holds.size());
   for (int64_t p = 0; p < x.program.numDevices(); ++p) {
+    if (!holds[static_cast<size_t>(p)]) continue;
     auto t = value(x.m[x.m[x.program.at(p).func].body].yields[i], p);
     if (!t) return t.error();
-    shards.push_back(std::move(*t));
+    shards[static_cast<size_t>(p)] = std::move(*t);
   }
   if (r.globalType && r.sharding)
     return assembleReplicas(shards, x.m.shardings[r.sharding], x.program.mesh,
-                            x.m.types[r.globalType].staticShape());
+                            x.m.types[r.globalType].staticShape(), holds);
+  const auto first = static_cast<size_t>(std::ranges::find(holds, true) - holds.begin());
   Sharding equal; // on all devices
-  equal.dims.resize(shards[0].rank());
-  return assembleReplicas(shards, equal, x.program.mesh, shards[0].shape());
+  equal.dims.resize(shards[first].rank());
+  return assembleReplicas(shards, equal, x.program.mesh, shards[first].shape(), holds);
 }
 
 Result<Tensor> Executable::result(size_t i) const {
@@ -230,7 +237,10 @@ Result<std::vector<TensorPiece>> Executable::pieces(size_t i) const {
     return out;
   }
   std::set<std::vector<int64_t>> seen;
-  for (int64_t p = 0; p < (sharding ? x.program.numDevices() : 1); ++p) {
+  const std::vector<bool> holds = holdersOf(x.m, x.program.mesh, r.attrs);
+  for (int64_t p = 0; p < x.program.numDevices(); ++p) {
+    if (!holds[static_cast<size_t>(p)]) continue;
+    if (!sharding && !out.empty()) break; // equal on all of them
     std::vector<int64_t> offset(sharding ? sharding->dims.size() : 0);
     for (size_t d = 0; d < offset.size(); ++d)
       offset[d] =

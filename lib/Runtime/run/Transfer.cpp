@@ -138,7 +138,8 @@ Status copyOnHost(Backend& backend, const Program& program, const TransferPlan& 
 } // namespace
 
 TransferPlan planTransfer(const Module& m, const Program& program, std::string name, TypeId global,
-                          const Sharding* sharding, std::span<const ValueId> values) {
+                          const Sharding* sharding, std::span<const ValueId> values,
+                          const std::vector<bool>& holds) {
   TransferPlan plan;
   plan.name = std::move(name);
   plan.dtype = m.types[global].dtype;
@@ -151,6 +152,8 @@ TransferPlan planTransfer(const Module& m, const Program& program, std::string n
     TransferPlan::Shard& shard = plan.shards.emplace_back();
     shard.offset = program.at(p).offsetOf(v).value_or(0);
     shard.shape = shapeAt(m, m[v].type, program.mesh, p).value_or(plan.shape);
+    shard.held = holds[static_cast<size_t>(p)];
+    if (!shard.held) continue;
     shard.bytes = elementCount(shard.shape).value_or(0) * dtypeBytes(plan.dtype);
     if (sharding) {
       shard.blocks = blocksOf(*sharding, program.mesh, plan.shape, p);
@@ -206,6 +209,7 @@ Status writePending(Backend& backend, const Program& program, const TransferPlan
   copyBorrowed(from, whole.bytes().data(), true);
   for (size_t p = 0; p < plan.shards.size(); ++p) {
     const auto coordinate = static_cast<int64_t>(p);
+    if (!plan.shards[p].held) continue;
     const Tensor shard = takeShard(whole, *plan.sharding, program.mesh, coordinate);
     std::byte* own = program.address(coordinate, plan.shards[p].offset);
     if (Status s = backend.write(coordinate, own, shard.bytes()); !s) return s;
@@ -217,13 +221,16 @@ Status readPending(Backend& backend, const Program& program, const TransferPlan&
                    const BorrowedTensor& to) {
   if (to.onDevice) return usageError(plan.name + " is a partial sum: ask for one tensor per device");
   std::vector<Tensor> shards;
+  std::vector<bool> holds;
   for (size_t p = 0; p < plan.shards.size(); ++p) {
     const auto coordinate = static_cast<int64_t>(p);
+    holds.push_back(plan.shards[p].held);
     Tensor& shard = shards.emplace_back(plan.dtype, plan.shards[p].shape);
     const std::byte* own = program.address(coordinate, plan.shards[p].offset);
+    if (!plan.shards[p].held) continue;
     if (Status s = backend.read(coordinate, shard.bytes(), own); !s) return s;
   }
-  Tensor whole = assemble(shards, *plan.sharding, program.mesh, plan.shape);
+  Tensor whole = assemble(shards, *plan.sharding, program.mesh, plan.shape, holds);
   copyBorrowed(to, whole.bytes().data(), false);
   return Ok{};
 }

@@ -22,16 +22,17 @@ struct TransferPlan {
     int64_t bytes = 0;
     std::vector<TensorBlock> blocks;
     bool first = false; // holds the first replica of its blocks
+    bool held = true;   // false: other devices hold the tensor, and this one has no memory for it
   };
   std::vector<Shard> shards;          // by device
   const Sharding* sharding = nullptr; // null: unsharded
   bool pending = false;               // partial values: a whole tensor is more than copies of blocks
 };
 
-// `sharding`: null if unsharded. `values`: the local value of each device.
+// `sharding`: null if unsharded. `values`: the local value of each device; `holds`: whether it has the tensor.
 [[nodiscard]] TransferPlan planTransfer(const Module& m, const Program& program, std::string name,
                                         TypeId global, const Sharding* sharding,
-                                        std::span<const ValueId> values);
+                                        std::span<const ValueId> values, const std::vector<bool>& holds);
 
 // Copies a tensor to the buffer of a device, or from there. `whole`: of the whole tensor only the device's shard
 // is copied; it is not pending. Error (Usage): memory that the backend cannot access.

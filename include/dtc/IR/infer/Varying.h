@@ -44,6 +44,7 @@ private:
     int64_t begin, end; // covers the digits [begin, end) of the axis: a sub-axis a:(begin)(end/begin)
   };
   void makeParts();
+  void findCommon();
   [[nodiscard]] std::vector<AxisRef> namedAxes() const;
   void makeSets();
   [[nodiscard]] AxisSet covered(const AxisRef&, bool wholly) const;
@@ -61,6 +62,7 @@ private:
   BlockId root_;
   mutable std::unordered_map<FuncId, AxisSet> usedByCallee_;
   std::vector<Part> parts_;
+  AxisSet common_ = 0;        // the devices that run the function have one index along these parts
   uint32_t first_ = 0;        // the first value of the blocks
   std::vector<AxisSet> sets_; // by value - first_
   bool changed_ = false;

@@ -14,6 +14,9 @@ namespace dtc {
 struct OptimizeCollectivesOptions {
   bool hoist = true;
   bool bucket = true;
+  // Instead of all steps on programs with one function: buckets, in the functions of devices that differ, of collectives
+  // between devices of a function.
+  bool severalPrograms = false;
   int64_t bucketBytes = 0; // size of a full bucket; 0: the size whose transfer takes 8 times the fixed cost
   NominalMachine machine;
 };

@@ -1,6 +1,7 @@
 #pragma once
 // The plan of a collective, computed once at load time: groups of devices, and for each member the strided
 // blocks that it receives from each other member. Communicators execute it.
+#include "dtc/IR/DevicePrograms.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Sharding/CommDType.h"
 #include "dtc/Support/Result.h"
@@ -17,14 +18,12 @@ struct CollectiveSpec {
   std::vector<DType> dtypes;         // P2p: by operand; empty: all are `dtype`
   PendingKind op = PendingKind::Sum; // AllReduce, ReduceScatter
   std::vector<AxisRef> axes;         // major to minor
+  // P2p: the devices that wait for each other, by device (rendezvousOf); empty: those of a group along `axes`.
+  std::vector<std::vector<int64_t>> groups;
   size_t dim = 0;                    // AllGather, AllSlice, ReduceScatter; AllToAll: the dim that is split
   size_t concatDim = 0;              // AllToAll
   int64_t root = 0;                  // BroadcastFrom
-  struct Send {
-    size_t operand = 0;
-    int64_t from = 0, to = 0; // indices along `axes`
-  };
-  std::vector<Send> sends; // Permute (operand 0), P2p
+  std::vector<P2pSend> sends;        // Permute (operand 0), P2p
   // operandShapes[operand][device], resultShapes[result][device]
   std::vector<std::vector<std::vector<int64_t>>> operandShapes, resultShapes;
 };
@@ -49,7 +48,7 @@ struct CollectiveMember {
 };
 
 struct CollectiveGroup {
-  std::vector<int64_t> coordinates; // by index along the axes
+  std::vector<int64_t> coordinates; // in the order of the axes
   std::vector<CollectiveMember> members;
 };
 

@@ -292,10 +292,9 @@ Status NcclExchange::moveData() {
   std::vector<int64_t> sent(members(), 0), received(members(), 0);
   for (size_t m = 0; m < members(); ++m) {
     for (uint32_t k : group_.members[m].zeroResults)
-      if (Status s = queue_.clear(coordinate(m), buffers_.results[m * plan_.numOperands + k],
-                                  group_.members[m].resultElements[k] * plan_.widths[k]);
-          !s)
-        return s;
+      if (std::byte* const to = buffers_.results[m * plan_.numOperands + k]; to) // else it has no memory
+        if (Status s = queue_.clear(coordinate(m), to, group_.members[m].resultElements[k] * plan_.widths[k]); !s)
+          return s;
     for (const BlockCopy& b : group_.members[m].blocks) {
       if (b.elements() == 0) continue;
       const int64_t width = plan_.widths[b.operand], bytes = b.elements() * commBytes(b);

@@ -1,0 +1,184 @@
+#include "stages/PipelineOrder.h"
+
+#include "dtc/Support/Result.h"
+
+#include <algorithm>
+
+namespace dtc {
+namespace {
+
+using Actions = std::vector<PipelineAction>;
+using enum PipelinePhase;
+
+constexpr struct {
+  std::string_view word;
+  PipelineSchedule schedule;
+} kSchedules[] = {{"gpipe", PipelineSchedule::GPipe},
+                  {"1f1b", PipelineSchedule::OneFOneB},
+                  {"interleaved", PipelineSchedule::Interleaved},
+                  {"zb", PipelineSchedule::ZeroBubble}};
+
+// The k-th forward or backward part of a device with chunks: runs of one micro-batch per device, chunk by chunk.
+PipelineAction chunkAction(const PipelineShape& s, PipelinePhase phase, int device, int k) {
+  const int chunk = k / s.devices % s.chunks;
+  const int at = phase == Forward ? chunk : s.chunks - 1 - chunk;
+  return {phase, at * s.devices + device, k / (s.devices * s.chunks) * s.devices + k % s.devices};
+}
+
+// `warmup` forward parts, then one forward and one backward part in turn, then the other backward parts.
+Actions alternating(const PipelineShape& s, int device, int warmup) {
+  const int all = s.microbatches * s.chunks;
+  Actions out;
+  const auto add = [&](PipelinePhase phase, int k) {
+    out.push_back(s.chunks == 1 ? PipelineAction{phase, device, k} : chunkAction(s, phase, device, k));
+  };
+  warmup = s.hasBackward ? std::min(warmup, all) : all;
+  for (int k = 0; k < warmup; ++k) add(Forward, k);
+  for (int k = 0; s.hasBackward && k < all; ++k) {
+    if (k + warmup < all) add(Forward, k + warmup);
+    add(Backward, k);
+  }
+  return out;
+}
+
+// Times of actions under the order of each device and the dependences between stages.
+class Clock {
+public:
+  explicit Clock(const PipelineShape& s)
+      : shape_(s), ends_(static_cast<size_t>(3 * s.stages() * s.microbatches), -1),
+        free_(static_cast<size_t>(s.devices), 0) {}
+
+  // When the action can begin; nothing while one that it waits for has no time yet.
+  [[nodiscard]] std::optional<double> ready(const PipelineAction& a) const {
+    double at = free_[static_cast<size_t>(a.stage % shape_.devices)];
+    const auto after = [&](PipelinePhase phase, int stage) {
+      const double end = ends_[index(phase, stage, a.microbatch)];
+      at = end < 0 || at < 0 ? -1 : std::max(at, end);
+    };
+    if (a.phase == Forward && a.stage > 0) after(Forward, a.stage - 1);
+    if (a.phase == Backward) after(Forward, a.stage);
+    if (a.phase == Backward && a.stage + 1 < shape_.stages()) after(Backward, a.stage + 1);
+    if (a.phase == Weights) after(Backward, a.stage);
+    return at < 0 ? std::nullopt : std::optional(at);
+  }
+  void run(PipelineAction& a, double begin) {
+    const std::vector<double>& seconds = shape_.seconds[static_cast<size_t>(a.phase)];
+    a.begin = begin;
+    a.end = begin + (seconds.empty() ? 0 : seconds[static_cast<size_t>(a.stage)]);
+    ends_[index(a.phase, a.stage, a.microbatch)] = a.end;
+    free_[static_cast<size_t>(a.stage % shape_.devices)] = a.end;
+  }
+
+private:
+  [[nodiscard]] size_t index(PipelinePhase phase, int stage, int microbatch) const {
+    return static_cast<size_t>((static_cast<int>(phase) * shape_.stages() + stage) * shape_.microbatches +
+                               microbatch);
+  }
+  const PipelineShape& shape_;
+  std::vector<double> ends_; // by phase, stage and micro-batch; -1: not yet
+  std::vector<double> free_; // by device
+};
+
+void setTimes(const PipelineShape& s, std::vector<Actions>& order) {
+  Clock clock(s);
+  std::vector<size_t> next(order.size(), 0);
+  for (bool any = true; any;) {
+    any = false;
+    for (size_t d = 0; d < order.size(); ++d)
+      for (; next[d] < order[d].size(); ++next[d], any = true) {
+        const std::optional<double> begin = clock.ready(order[d][next[d]]);
+        if (!begin) break;
+        clock.run(order[d][next[d]], *begin);
+      }
+  }
+  for (size_t d = 0; d < order.size(); ++d)
+    DTC_CHECK(next[d] == order[d].size(), "a pipeline schedule in which devices wait for each other");
+}
+
+// ZB-H1: of the actions that can begin first on a device, a backward part, else a forward part while fewer
+// micro-batches are between their forward and weight parts than in 1F1B, else a weight part.
+class ZeroBubble {
+public:
+  explicit ZeroBubble(const PipelineShape& s) : shape_(s), clock_(s), devices_(static_cast<size_t>(s.devices)) {}
+
+  std::vector<Actions> run() {
+    for (;;) {
+      std::optional<PipelineAction> best;
+      for (int d = 0; d < shape_.devices; ++d)
+        if (const std::optional<PipelineAction> a = nextOf(d); a && (!best || a->begin < best->begin)) best = a;
+      if (!best) break;
+      clock_.run(*best, best->begin);
+      Device& device = devices_[static_cast<size_t>(best->stage)];
+      ++device.done[static_cast<size_t>(best->phase)];
+      device.order.push_back(*best);
+    }
+    std::vector<Actions> out;
+    for (Device& d : devices_) out.push_back(std::move(d.order));
+    return out;
+  }
+
+private:
+  struct Device {
+    int done[3] = {0, 0, 0};
+    Actions order;
+  };
+  [[nodiscard]] std::optional<PipelineAction> nextOf(int d) const {
+    const Device& device = devices_[static_cast<size_t>(d)];
+    const auto [forwards, backwards, weights] = device.done;
+    std::optional<PipelineAction> best;
+    const auto consider = [&](PipelinePhase phase, int microbatch) {
+      PipelineAction a{phase, d, microbatch};
+      const std::optional<double> begin = clock_.ready(a);
+      if (!begin || (best && *begin >= best->begin)) return;
+      a.begin = *begin;
+      best = a;
+    };
+    const int inFlight = shape_.devices - d;
+    if (backwards < forwards) consider(Backward, backwards);
+    if (forwards < shape_.microbatches && forwards - backwards < inFlight && forwards - weights < shape_.devices)
+      consider(Forward, forwards);
+    if (weights < backwards) consider(Weights, weights);
+    return best;
+  }
+
+  const PipelineShape& shape_;
+  Clock clock_;
+  std::vector<Device> devices_;
+};
+
+} // namespace
+
+std::optional<PipelineSchedule> pipelineScheduleOf(std::string_view word) {
+  for (const auto& [name, schedule] : kSchedules)
+    if (name == word) return schedule;
+  return std::nullopt;
+}
+
+std::vector<std::vector<PipelineAction>> pipelineOrder(PipelineSchedule schedule, const PipelineShape& s) {
+  if (schedule == PipelineSchedule::ZeroBubble && s.hasBackward && s.chunks == 1) return ZeroBubble(s).run();
+  std::vector<Actions> order;
+  for (int d = 0; d < s.devices; ++d) {
+    const int behind = s.devices - 1 - d; // stages after this one
+    const int warmup = schedule == PipelineSchedule::GPipe ? s.microbatches * s.chunks
+                       : s.chunks > 1                      ? 2 * behind + (s.chunks - 1) * s.devices
+                                                           : behind;
+    order.push_back(alternating(s, d, warmup));
+  }
+  setTimes(s, order);
+  return order;
+}
+
+double bubbleOf(const std::vector<std::vector<PipelineAction>>& order) {
+  double busy = 0, end = 0;
+  for (const Actions& actions : order)
+    for (const PipelineAction& a : actions) busy += a.end - a.begin, end = std::max(end, a.end);
+  return end > 0 ? 1 - busy / (static_cast<double>(order.size()) * end) : 0;
+}
+
+std::optional<double> closedFormBubble(PipelineSchedule schedule, const PipelineShape& s) {
+  if (schedule == PipelineSchedule::ZeroBubble && s.hasBackward) return std::nullopt;
+  const double waits = s.devices - 1;
+  return waits / (static_cast<double>(s.chunks) * s.microbatches + waits);
+}
+
+} // namespace dtc

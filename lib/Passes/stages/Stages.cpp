@@ -1,0 +1,121 @@
+// pipeline: the stages of a program become the programs of the devices along a mesh axis.
+//
+// The loop over micro-batches is unrolled, each op gets a stage (the marks of the text, else that of its largest
+// operand) and a phase, a schedule orders the parts of micro-batches on each device, and values that cross stages are
+// sent by `p2p` as soon as they are computed. Sums over micro-batches keep their order, so that a pipeline computes
+// the bits of the loop.
+#include "dtc/IR/DevicePrograms.h"
+#include "dtc/IR/LocalShape.h"
+#include "dtc/IR/OpRecord.h"
+#include "dtc/Passes/Pass.h"
+#include "dtc/Passes/analysis/Collectives.h"
+#include "dtc/Passes/analysis/OpWork.h"
+#include "stages/StagePrograms.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace dtc {
+namespace {
+
+constexpr DiagKind kPipeline{"pipeline", "@{0}: {1}"};
+
+class Stages {
+public:
+  Stages(Module& m, FuncId f, const PassOptions& options, Diagnostics& diags)
+      : m_(m), func_(f), diags_(diags), mesh_(meshValueOf(m, f)),
+        schedule_(*pipelineScheduleOf(options.word("schedule", "1f1b"))), axis_(options.word("axis", "pp")),
+        microbatches_(options.integer("microbatches")), chunks_(options.integer("chunks").value_or(0)) {}
+
+  bool run() {
+    const int index = mesh_.axisIndex(m_.strings.find(axis_));
+    const int64_t marks = numStageMarks(m_, func_);
+    if (index < 0 || marks < 2) return true; // not a pipeline
+    shape_.devices = static_cast<int>(mesh_.axes[static_cast<size_t>(index)].size);
+    if (shape_.devices == 1) return true;
+    if (const std::string why = unfit(marks); !why.empty())
+      return diags_.fail(kPipeline, m_[func_].loc, m_.strings[m_[func_].name], why);
+    StagedFunction staged;
+    if (!unrollMicroBatches(m_, func_, staged, diags_)) return false;
+    shape_.microbatches = staged.microbatches;
+    if (const std::string why = unfitMicroBatches(); !why.empty())
+      return diags_.fail(kPipeline, m_[func_].loc, m_.strings[m_[func_].name], why);
+    shape_.splitsWeights = schedule_ == PipelineSchedule::ZeroBubble;
+    if (!assignStages(m_, staged, mesh_, shape_.stages(), shape_.splitsWeights, diags_)) return false;
+    shape_.hasBackward = staged.hasBackward;
+    measure(staged);
+    const auto order = pipelineOrder(schedule_, shape_);
+    return writeStagePrograms(m_, func_, staged, order, m_.strings.find(axis_), diags_);
+  }
+
+private:
+  std::string unfit(int64_t marks) {
+    const int devices = shape_.devices;
+    if (marks % devices != 0)
+      return std::to_string(marks) + " stages do not divide evenly among the " + std::to_string(devices) +
+             " devices of mesh axis '" + axis_ + "'";
+    const bool interleaves = schedule_ == PipelineSchedule::Interleaved;
+    shape_.chunks = interleaves ? static_cast<int>(chunks_ > 0 ? chunks_ : marks / devices) : 1;
+    if (!interleaves && chunks_ > 1) return "only the schedule 'interleaved' has several chunks per device";
+    if (marks % shape_.stages() != 0)
+      return std::to_string(marks) + " stages do not divide evenly into " + std::to_string(shape_.chunks) +
+             " chunks on each of " + std::to_string(devices) + " devices";
+    if (interleaves && shape_.chunks == 1)
+      return "the schedule 'interleaved' needs two chunks per device or more: the text has " +
+             std::to_string(marks) + " stages for " + std::to_string(devices) + " devices";
+    return "";
+  }
+  std::string unfitMicroBatches() const {
+    if (microbatches_ && *microbatches_ != shape_.microbatches)
+      return "it has " + std::to_string(shape_.microbatches) + " micro-batches, not " +
+             std::to_string(*microbatches_) + ": their loop is part of the text (dtc model --microbatches N)";
+    if (schedule_ == PipelineSchedule::Interleaved && shape_.microbatches % shape_.devices != 0)
+      return "the schedule 'interleaved' needs a multiple of " + std::to_string(shape_.devices) +
+             " micro-batches, one per device, not " + std::to_string(shape_.microbatches);
+    return "";
+  }
+
+  double secondsOf(OpId o) {
+    const NominalMachine machine;
+    if (hasGroups(m_.record(o).collective)) {
+      const auto price = priceOfCollective(m_, o, mesh_, machine);
+      return price ? price->seconds : 0;
+    }
+    const auto work = localWork(m_, o, mesh_);
+    return work ? work->seconds(machine) : 0;
+  }
+
+  // The times of the stages' parts, from the first micro-batch. Each is positive, so that all actions have a place.
+  void measure(const StagedFunction& staged) {
+    constexpr double kLeast = 1e-9;
+    for (std::vector<double>& seconds : shape_.seconds)
+      seconds.assign(static_cast<size_t>(shape_.stages()), kLeast);
+    for (const StagedStep& s : staged.steps)
+      if (s.part == StagedStep::Part::Inside && s.microbatch == 0 && s.stage != StagedStep::kAnywhere)
+        shape_.seconds[static_cast<size_t>(s.phase)][static_cast<size_t>(s.stage)] += secondsOf(s.op);
+  }
+
+  Module& m_;
+  FuncId func_;
+  Diagnostics& diags_;
+  Mesh mesh_;
+  PipelineSchedule schedule_;
+  std::string axis_;
+  std::optional<int64_t> microbatches_;
+  int64_t chunks_;
+  PipelineShape shape_;
+};
+
+} // namespace
+
+bool pipelinePass(Module& m, const PassOptions& options, Diagnostics& diags) {
+  std::unordered_set<StrId> called;
+  for (FuncId f : m.order) forEachOp(m, m[f].body, [&](OpId o) { called.insert(m[o].callee); });
+  for (FuncId f : std::vector<FuncId>(m.order))
+    if (m[f].spmd && m[f].body.valid() && !called.contains(m[f].name) && devicesOf(m, f).empty() &&
+        !Stages(m, f, options, diags).run())
+      return false;
+  return true;
+}
+
+} // namespace dtc
