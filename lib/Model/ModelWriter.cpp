@@ -113,7 +113,7 @@ Expr ModelWriter::withSequenceSharding(const std::string& name, Expr x, const Sh
   return spec_.parallel.sequence ? named(name, shardedAs(x, axes)) : x;
 }
 
-// With pipeline stages, every op has its stage as an attribute.
+// With pipeline stages, every op has its layer as an attribute: the pass `pipeline` divides them among devices.
 void ModelWriter::setStage(int64_t stage) {
   if (spec_.parallel.has("pp")) body_.common = {{id("stage"), m_.attrs.integer(stage)}};
 }
@@ -146,7 +146,7 @@ Expr ModelWriter::layers(Expr x, const std::function<Expr(Expr)>& layer) {
   }
   for (int64_t i = 0; i < spec_.layers; ++i) {
     prefix_ = "blocks_" + std::to_string(i) + "_";
-    setStage(i * spec_.parallel.size("pp") / spec_.layers);
+    setStage(i);
     x = block(x);
   }
   prefix_.clear();

@@ -1,29 +1,13 @@
 #include "dtc/Session/Session.h"
 
 #include "dtc/IR/DevicePrograms.h"
-#include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
+#include "dtc/Passes/analysis/PipelineText.h"
 #include "dtc/Passes/simplify/Inline.h"
 #include "dtc/Runtime/backend/cpu/CpuBackend.h"
 #include "dtc/Runtime/backend/emu/CudaEmuBackend.h"
 
 namespace dtc {
-
-// Whether the text marks stages, and has a mesh axis for them.
-static bool hasStages(const Module& m, FuncId entry) {
-  const StrId stage = m.strings.find("stage"), axis = m.strings.find("pp");
-  if (!stage.valid() || !axis.valid()) return false;
-  const Mesh mesh = meshValueOf(m, entry);
-  const int index = mesh.axisIndex(axis);
-  if (index < 0 || mesh.axes[static_cast<size_t>(index)].size < 2) return false;
-  bool marked = false;
-  for (FuncId f : m.order)
-    forEachOp(m, m[f].body, [&](OpId o) {
-      const AttrId mark = findAttr(m[o].attrs, stage);
-      marked = marked || (mark.valid() && m.attrs[mark].i > 0);
-    });
-  return marked;
-}
 
 Session::Session(Module m, FuncId entry, StandardPipelineOptions options)
     : m_(std::move(m)), entry_(entry), name_(m_.strings[m_[entry].name]) {

@@ -5,6 +5,7 @@
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/verify/Verify.h"
 #include "dtc/Ops/record/Ops.h"
+#include "dtc/Passes/analysis/PipelineText.h"
 #include "dtc/Passes/trace/CommContracts.h"
 #include "dtc/Report/explain/ExplainProgram.h"
 #include "dtc/Session/Session.h"
@@ -168,7 +169,12 @@ Result<int> explainWhole(Environment& env, const ExplainFlags& o, Module& m, Fun
     if (!f.valid() || !prepare(edited, f, quiet)) return std::nullopt;
     return edited;
   };
-  const ProgramReport report = explainCollectives(m, *trace, how, again);
+  ProgramReport report = explainCollectives(m, *trace, how, again);
+  if (hasStages(m, m.findFunction(name))) {
+    Session local(m, m.findFunction(name), o.lowering.pipeline());
+    if (Diagnostics quiet; local.lower(Stage::Local, quiet).ok())
+      report.pipeline = readPipeline(local.module(), local.entry());
+  }
   const auto decisions = explainDecisions(trace->propagated, trace->report);
   const OpCollectives runs = opCollectives(*trace);
   if (o.json)
@@ -246,6 +252,7 @@ Verb explainVerb() {
     addProgramOptions(app, o->program);
     app.add_option("VALUE", o->rest, "%v or @f:%v; for an equation, its operands with their shardings");
     addPropagationOptions(app, o->lowering);
+    addPipelineOption(app, o->lowering);
     app.add_flag("--limits", o->limits, "for the whole program, per axis: exposed time and latency bound");
     app.add_option("--top", o->top, "show the N most expensive groups of collectives of a large program (8)")
         ->type_name("N")

@@ -78,6 +78,13 @@ void addPropagationOptions(CLI::App& app, LoweringFlags& o) {
                "use only sharding rules that preserve infinities and NaN");
 }
 
+void addPipelineOption(CLI::App& app, LoweringFlags& o) {
+  app.add_option("--pipeline-schedule", o.pipelineSchedule,
+                 "the order of micro-batches on a mesh with an axis 'pp' (default 1f1b); none: every device computes "
+                 "all stages")
+      ->type_name("gpipe|1f1b|interleaved|zb|none");
+}
+
 void addLoweringOptions(CLI::App& app, LoweringFlags& o) {
   app.add_option(
          "-O", o.optLevel,
@@ -95,10 +102,7 @@ void addLoweringOptions(CLI::App& app, LoweringFlags& o) {
          "--recompute", o.recompute,
          "compute values again in the backward part: gathered ones, cheap ones, or as this memory needs")
       ->type_name("gathers|cheap|BYTES");
-  app.add_option("--pipeline-schedule", o.pipelineSchedule,
-                 "the order of micro-batches on a mesh with an axis 'pp' (default 1f1b); none: every device computes "
-                 "all stages")
-      ->type_name("gpipe|1f1b|interleaved|zb|none");
+  addPipelineOption(app, o);
   app.add_flag("--no-overlap", o.noOverlap, "do not overlap collectives with kernels");
 }
 

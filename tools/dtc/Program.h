@@ -31,6 +31,8 @@ void addBindOption(CLI::App&, ProgramOptions&);
 void addLoweringOptions(CLI::App&, LoweringFlags&);
 // Declares the propagation flags: --policy, --reduce-dtype and --strict-nonfinite.
 void addPropagationOptions(CLI::App&, LoweringFlags&);
+// Declares --pipeline-schedule.
+void addPipelineOption(CLI::App&, LoweringFlags&);
 
 // Notes each flag that only passes of lower levels than the text's read.
 void noteIdleFlags(Environment&, const LoweringFlags&, Level from);

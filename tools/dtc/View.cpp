@@ -19,6 +19,7 @@ namespace {
 struct ViewOptions {
   ProgramOptions program;
   std::vector<std::string> values, named;
+  LoweringFlags lowering;
   std::string what = "sharding", format = "text", out = "-";
 };
 
@@ -84,19 +85,20 @@ private:
   int schedule() {
     if (!lower(Stage::Placed)) return kExitInput;
     std::vector<ViewSchedule> functions;
-    std::string all;
+    const std::optional<PipelineRun> pipeline = readPipeline(m_, func_);
+    std::string all = pipeline ? pipelineText(*pipeline, columnsOfOutput()) : "";
     for (FuncId f : functionsOfProgram(m_, func_)) {
       auto s = viewSchedule(m_, f);
       if (!s) return env_.fail(s.error());
       all += (all.empty() ? "" : "\n") + scheduleText(*s, columnsOfOutput());
       functions.push_back(*std::move(s));
     }
-    return finish(functions[0].title, text() ? all : scheduleSvg(functions));
+    return finish(functions[0].title, text() ? all : scheduleSvg(functions, pipeline ? &*pipeline : nullptr));
   }
 
   // Runs the remaining passes of the standard pipeline up to this stage.
   bool lower(Stage to) {
-    Session session(std::move(m_), func_);
+    Session session(std::move(m_), func_, o_.lowering.pipeline());
     if (to == Stage::Propagated) // show the program as written: ops are not decomposed
       session.skips = [](const PassStep& s) {
         return s.pass->produces == Level::Global && std::string_view(s.pass->name) != "autodiff";
@@ -193,6 +195,7 @@ Result<int> runView(Environment& env, ViewOptions& o) {
   if (o.format == "dot" && o.what != "graph") return usageError("--format dot needs --what graph");
   if (o.what == "layout" && o.format != "text")
     return usageError("--what layout supports --format text only, not " + o.format);
+  if (Status s = checkChoices(o.lowering); !s) return s.error();
   DTC_TRY(auto m, loadProgram(env, o.program));
   for (const auto* names : {&o.named, &o.values})
     for (const std::string& name : *names)
@@ -225,6 +228,7 @@ Verb viewVerb() {
     app.add_option("--what", o->what, "what to draw")
         ->type_name("sharding|mesh|layout|graph|schedule")
         ->check(CLI::IsMember({"sharding", "mesh", "layout", "graph", "schedule"}).description(""));
+    addPipelineOption(app, o->lowering);
     app.add_option("-o", o->out, "output file; - is standard output")->type_name("OUT");
     app.add_option("--format", o->format, "output format; svg and html are self-contained")
         ->type_name("text|svg|html|dot")

@@ -306,7 +306,7 @@ bool DeclarationParser::functionAttrs(Function& f) {
   static const AttrSpec kOwn[] = {{"comm", AttrType::Strings, "", ""},    {"mesh", AttrType::Callee, "", ""},
                                   {"target", AttrType::String, "", ""},   {"streams", AttrType::Int, "", ""},
                                   {"arena", AttrType::Int, "", ""},       {"grad", AttrType::Callee, "", ""},
-                                  {"recomputes", AttrType::Bool, "", ""}, {"devices", AttrType::Ints, "", ""},
+                                  {"recomputes", AttrType::Bool, "", ""}, {"pipeline", AttrType::String, "", ""}, {"devices", AttrType::Ints, "", ""},
                                   {"program", AttrType::Callee, "", ""},  {"name", AttrType::String, "", ""},
                                   {"loc", AttrType::String, "", ""}};
   std::vector<ParsedAttr> written;

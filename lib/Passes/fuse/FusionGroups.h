@@ -23,6 +23,11 @@ struct FusionSlot {
   friend bool operator==(const FusionSlot&, const FusionSlot&) = default;
 };
 
+// Of the attributes that place an op in a pipeline.
+[[nodiscard]] inline bool isSlotAttr(std::string_view name) {
+  return name == "stage" || name == "phase" || name == "microbatch";
+}
+
 struct FusionGroup {
   std::vector<OpId> ops; // in program order, without data-movement ops that readers fold
   bool fusible = false;  // false: a single op, unchanged

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace dtc {
 namespace {
@@ -24,7 +25,10 @@ public:
                             "--pipeline-schedule none");
       const std::optional<int64_t> mark = stageMarkOf(m_, s.op);
       if (mark && *mark < 0) return refuse(s.op, "contains ops of several stages, or a negative stage");
-      s.stage = mark ? static_cast<int>(*mark * numStages_ / numMarks) : stageOfOperands(s.op);
+      if (isConstant(s.op)) // such as positions: cheaper to compute than to send
+        for (uint32_t r = 0; r < m_[s.op].numResults; ++r) constants_.insert(m_.result(s.op, r));
+      else
+        s.stage = mark ? static_cast<int>(*mark * numStages_ / numMarks) : stageOfOperands(s.op);
       if (s.part == StagedStep::Part::Inside && s.stage != StagedStep::kAnywhere) s.phase = phaseOf(s);
       f_.hasBackward = f_.hasBackward || s.phase == PipelinePhase::Backward;
       for (uint32_t r = 0; r < m_[s.op].numResults; ++r) stepOf_[m_.result(s.op, r)] = i;
@@ -59,6 +63,14 @@ private:
     return at == stepOf_.end() ? nullptr : &f_.steps[at->second];
   }
 
+  // Computed from constants alone.
+  bool isConstant(OpId o) const {
+    if (m_.record(o).sideEffect || m_.record(o).isCollective() || m_[o].numRegions != 0) return false;
+    return std::ranges::all_of(m_.operands(o), [&](ValueId v) {
+      return m_[v].kind == ValueKind::Literal || constants_.contains(v);
+    });
+  }
+
   int stageOfOperands(OpId o) const {
     int stage = StagedStep::kAnywhere;
     int64_t most = -1;
@@ -90,6 +102,7 @@ private:
   int numStages_;
   Diagnostics& diags_;
   std::unordered_map<ValueId, size_t> stepOf_;
+  std::unordered_set<ValueId> constants_;
 };
 
 } // namespace

@@ -5,6 +5,7 @@
 #include "dtc/IR/build/Builder.h"
 #include "dtc/Passes/analysis/Clone.h"
 #include "dtc/Passes/analysis/MemoryPlan.h"
+#include "dtc/Support/Result.h"
 
 #include <algorithm>
 #include <array>
@@ -165,9 +166,8 @@ private:
   std::vector<FuncId> makeFunctions() {
     setHolders();
     std::vector<FuncId> functions = {entry_};
-    std::vector<OpId> ops;
-    std::swap(m_[m_[entry_].body].ops, ops); // clones of the signature have no ops
-    const std::vector<ValueId> yields = std::exchange(m_[m_[entry_].body].yields, {});
+    m_[m_[entry_].body].ops.clear(); // clones of the signature have no ops
+    m_[m_[entry_].body].yields.clear();
     const StrId program = m_.strings.intern("program"), devices = m_.strings.intern("devices");
     for (size_t d = 1; d < numDevices_; ++d) {
       const FuncId made = cloneFunction(m_, entry_, freeName());
@@ -342,6 +342,8 @@ private:
       return p.map(f_.results[r]);
     }
     const TypeId type = m_[f_.results[r]].type;
+    for (const CarriedResult& c : carriedResults(m_, f))
+      if (c.result == r) return m_[f].args[c.argument].value;
     for (size_t i = 0; i < argUsers_.size(); ++i)
       if (!argUsers_[i].empty() && !argUsers_[i].contains(p.device) && m_[m_[f].args[i].value].type == type)
         return m_[f].args[i].value;

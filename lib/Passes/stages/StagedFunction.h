@@ -5,7 +5,7 @@
 #include "dtc/IR/Module.h"
 #include "dtc/Sharding/Sharding.h"
 #include "dtc/Support/Diagnostics.h"
-#include "stages/PipelineOrder.h"
+#include "dtc/Passes/analysis/PipelineOrder.h"
 
 namespace dtc {
 
@@ -37,8 +37,8 @@ struct StagedFunction {
 // a diagnostic, if there are several such loops, or its bounds are not constants.
 [[nodiscard]] bool unrollMicroBatches(Module&, FuncId, StagedFunction& out, Diagnostics&);
 
-// Sets the stage and the phase of each step. Marks are divided evenly into `numStages` stages, of which there are as
-// many or more. An op without a mark that reads only arguments and constants is computed anywhere; another is in the
+// Sets the stage and the phase of each step. The marks, at least `numStages` of them, are divided into that many
+// stages of about equal numbers. An op without a mark that reads only arguments and constants is computed anywhere; another is in the
 // stage of its largest operand. With `splitWeights`, a backward op from which nothing that another stage reads is
 // derived has the phase Weights. False, with a diagnostic, if an op does not fit.
 [[nodiscard]] bool assignStages(Module&, StagedFunction&, const Mesh&, int numStages, bool splitWeights,

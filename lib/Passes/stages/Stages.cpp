@@ -45,21 +45,21 @@ public:
     shape_.hasBackward = staged.hasBackward;
     measure(staged);
     const auto order = pipelineOrder(schedule_, shape_);
+    m_[func_].attrs.push_back({m_.strings.intern("pipeline"),
+                               m_.attrs.string(m_.strings.intern(pipelineWordOf(schedule_)))});
     return writeStagePrograms(m_, func_, staged, order, m_.strings.find(axis_), diags_);
   }
 
 private:
   std::string unfit(int64_t marks) {
     const int devices = shape_.devices;
-    if (marks % devices != 0)
-      return std::to_string(marks) + " stages do not divide evenly among the " + std::to_string(devices) +
-             " devices of mesh axis '" + axis_ + "'";
     const bool interleaves = schedule_ == PipelineSchedule::Interleaved;
     shape_.chunks = interleaves ? static_cast<int>(chunks_ > 0 ? chunks_ : marks / devices) : 1;
     if (!interleaves && chunks_ > 1) return "only the schedule 'interleaved' has several chunks per device";
-    if (marks % shape_.stages() != 0)
-      return std::to_string(marks) + " stages do not divide evenly into " + std::to_string(shape_.chunks) +
-             " chunks on each of " + std::to_string(devices) + " devices";
+    if (marks < shape_.stages())
+      return "the text has " + std::to_string(marks) + " stages, fewer than " + std::to_string(shape_.chunks) +
+             (shape_.chunks == 1 ? " on each of " : " chunks on each of ") + std::to_string(devices) +
+             " devices along '" + axis_ + "'";
     if (interleaves && shape_.chunks == 1)
       return "the schedule 'interleaved' needs two chunks per device or more: the text has " +
              std::to_string(marks) + " stages for " + std::to_string(devices) + " devices";

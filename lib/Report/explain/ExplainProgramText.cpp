@@ -1,5 +1,6 @@
 // The report of a whole program, as text and as JSON.
 #include "dtc/Report/explain/ExplainProgram.h"
+#include "dtc/Report/view/View.h"
 #include "dtc/Support/Units.h"
 #include "dtc/Support/Words.h"
 #include "explain/ExplainGroups.h"
@@ -346,11 +347,33 @@ static std::string groupsText(const ProgramReport& r, const std::vector<ExplainD
   return out + contractsText(r.contracts);
 }
 
+// The messages between stages, and how long the slowest stage computes.
+static std::string stagesText(const ProgramReport& r) {
+  if (!r.pipeline) return "";
+  const PipelineRun& run = *r.pipeline;
+  std::string out = pipelineTitle(run) + "\n  " + std::to_string(run.messages) +
+                    (run.messages == 1 ? " message" : " messages") + " between stages, " + bytesText(run.bytes) +
+                    " per step; the slowest stage takes " +
+                    timeText(std::ranges::max(run.shape.seconds[static_cast<size_t>(PipelinePhase::Forward)])) +
+                    " forward";
+  if (run.shape.hasBackward) {
+    std::vector<double> backward = run.shape.seconds[static_cast<size_t>(PipelinePhase::Backward)];
+    const std::vector<double>& weights = run.shape.seconds[static_cast<size_t>(PipelinePhase::Weights)];
+    for (size_t v = 0; v < backward.size() && v < weights.size(); ++v) backward[v] += weights[v];
+    out += " and " + timeText(std::ranges::max(backward)) + " backward";
+  }
+  return out + " per micro-batch\n  (dtc view FILE --what schedule draws it)\n\n";
+}
+
 std::string collectivesText(const ProgramReport& r, const std::vector<ExplainDecision>& decisions,
                             const ExplainTextOptions& options) {
-  if (r.collectives.empty()) return "the program does not communicate\n" + contractsText(r.contracts);
-  if (options.full || (isSmall(r) && options.top == 0)) return fullText(r, decisions);
-  return groupsText(r, decisions, options.top);
+  const std::string stages = stagesText(r);
+  if (r.collectives.empty())
+    return stages +
+           (r.pipeline ? "no other communication\n" : "the program does not communicate\n") +
+           contractsText(r.contracts);
+  if (options.full || (isSmall(r) && options.top == 0)) return stages + fullText(r, decisions);
+  return stages + groupsText(r, decisions, options.top);
 }
 
 std::string limitsText(const ProgramReport& r) {
@@ -388,6 +411,17 @@ std::string programJson(const ProgramReport& r, const std::vector<ExplainReshard
       list.push_back(std::move(one));
     }
     out["summary"][name] = std::move(list);
+  }
+  if (r.pipeline) {
+    const PipelineRun& run = *r.pipeline;
+    out["pipeline"] = {{"schedule", run.schedule},
+                       {"devices", run.shape.devices},
+                       {"chunks", run.shape.chunks},
+                       {"microbatches", run.shape.microbatches},
+                       {"bubble", run.bubble},
+                       {"messages", run.messages},
+                       {"bytes", run.bytes}};
+    if (run.closedForm) out["pipeline"]["closed_form_bubble"] = *run.closedForm;
   }
   out["limits"] = nlohmann::ordered_json::array();
   for (const AxisCost& a : r.axes)

@@ -5,6 +5,7 @@
 #include "dtc/Passes/memory/PlanMemory.h"
 #include "dtc/Report/view/View.h"
 #include "dtc/Support/Units.h"
+#include "view/PipelineDrawing.h"
 #include "view/Svg.h"
 
 #include <algorithm>
@@ -134,9 +135,10 @@ static size_t drawFunction(Svg& svg, const ViewSchedule& s, size_t top) {
   return y + static_cast<size_t>(kTall);
 }
 
-std::string scheduleSvg(std::span<const ViewSchedule> functions) {
+std::string scheduleSvg(std::span<const ViewSchedule> functions, const PipelineRun* pipeline) {
   Svg svg;
   size_t y = 20;
+  if (pipeline) y = drawPipeline(svg, *pipeline, y) + 40;
   for (const ViewSchedule& s : functions) y = drawFunction(svg, s, y) + 40;
   return svg.finish();
 }

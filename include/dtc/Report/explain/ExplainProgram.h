@@ -2,6 +2,7 @@
 // explain for a whole program: each collective of the per-device program, its cost, the op and the line that
 // require it, and the cheapest change of annotations that would remove it.
 #include "dtc/IR/text/UserLocation.h"
+#include "dtc/Passes/analysis/PipelineText.h"
 #include "dtc/Passes/trace/TraceCollectives.h"
 #include "dtc/Report/explain/Explain.h"
 #include "dtc/Support/Progress.h"
@@ -100,6 +101,7 @@ struct ProgramReport {
   int64_t bytesReceived = 0;
   bool complete = true;             // every size and iteration count is known
   std::vector<std::string> assumed; // symbolic sizes that costs take as kNominalSymbol
+  std::optional<PipelineRun> pipeline;
 };
 
 // Prepares text for propagate; nothing where the text is invalid. Empty: nothing is tried.

@@ -2,6 +2,7 @@
 // view: programs, meshes and shardings as drawings, as text for a terminal and as one self-contained SVG or
 // HTML file.
 #include "dtc/IR/Module.h"
+#include "dtc/Passes/analysis/PipelineText.h"
 #include "dtc/Support/Result.h"
 #include <functional>
 #include <span>
@@ -72,7 +73,14 @@ struct ViewSchedule {
 // For a placed function. Input errors: sizes that are not bound.
 [[nodiscard]] Result<ViewSchedule> viewSchedule(const Module&, FuncId);
 [[nodiscard]] std::string scheduleText(const ViewSchedule&, size_t columns);
-[[nodiscard]] std::string scheduleSvg(std::span<const ViewSchedule>);
+// `pipeline`: drawn above; may be null.
+[[nodiscard]] std::string scheduleSvg(std::span<const ViewSchedule>, const PipelineRun* pipeline = nullptr);
+
+// The diagram of a pipeline: a row per device, with the forward (F), backward (B) and weight (W) parts of micro-batches
+// over time. Text shows the order alone where `columns` are too few for the times.
+[[nodiscard]] std::string pipelineText(const PipelineRun&, size_t columns);
+// "pipeline 1f1b: 2 devices, 4 micro-batches; bubble 21.3 % (20.0 % if stages take equal times)"
+[[nodiscard]] std::string pipelineTitle(const PipelineRun&);
 
 // The positions of a value's elements: maps from global coordinates to the device coordinate and to the
 // offset in its buffer, as layouts (Support/Layout.h) whose modes are the mesh axes and the rest of each dim.

@@ -1,4 +1,4 @@
-#include "stages/PipelineOrder.h"
+#include "dtc/Passes/analysis/PipelineOrder.h"
 
 #include "dtc/Support/Result.h"
 
@@ -45,13 +45,20 @@ Actions alternating(const PipelineShape& s, int device, int warmup) {
 class Clock {
 public:
   explicit Clock(const PipelineShape& s)
-      : shape_(s), ends_(static_cast<size_t>(3 * s.stages() * s.microbatches), -1),
-        free_(static_cast<size_t>(s.devices), 0) {}
+      : shape_(s), ends_(static_cast<size_t>(3 * s.stages() * s.microbatches), -1), free_(static_cast<size_t>(s.devices), 0) {}
+  Clock(const PipelineShape& s, const std::vector<Actions>& order) : Clock(s) {
+    missing_.assign(ends_.size(), true);
+    for (const Actions& actions : order)
+      for (const PipelineAction& a : actions) missing_[index(a.phase, a.stage, a.microbatch)] = false;
+    for (size_t i = 0; i < ends_.size(); ++i)
+      if (missing_[i]) ends_[i] = 0;
+  }
 
   // When the action can begin; nothing while one that it waits for has no time yet.
   [[nodiscard]] std::optional<double> ready(const PipelineAction& a) const {
     double at = free_[static_cast<size_t>(a.stage % shape_.devices)];
     const auto after = [&](PipelinePhase phase, int stage) {
+      while (phase == Backward && stage + 1 < shape_.stages() && isMissing(phase, stage, a.microbatch)) ++stage;
       const double end = ends_[index(phase, stage, a.microbatch)];
       at = end < 0 || at < 0 ? -1 : std::max(at, end);
     };
@@ -74,26 +81,14 @@ private:
     return static_cast<size_t>((static_cast<int>(phase) * shape_.stages() + stage) * shape_.microbatches +
                                microbatch);
   }
+  [[nodiscard]] bool isMissing(PipelinePhase phase, int stage, int microbatch) const {
+    return !missing_.empty() && missing_[index(phase, stage, microbatch)];
+  }
   const PipelineShape& shape_;
   std::vector<double> ends_; // by phase, stage and micro-batch; -1: not yet
+  std::vector<bool> missing_; // actions without ops; empty: none
   std::vector<double> free_; // by device
 };
-
-void setTimes(const PipelineShape& s, std::vector<Actions>& order) {
-  Clock clock(s);
-  std::vector<size_t> next(order.size(), 0);
-  for (bool any = true; any;) {
-    any = false;
-    for (size_t d = 0; d < order.size(); ++d)
-      for (; next[d] < order[d].size(); ++next[d], any = true) {
-        const std::optional<double> begin = clock.ready(order[d][next[d]]);
-        if (!begin) break;
-        clock.run(order[d][next[d]], *begin);
-      }
-  }
-  for (size_t d = 0; d < order.size(); ++d)
-    DTC_CHECK(next[d] == order[d].size(), "a pipeline schedule in which devices wait for each other");
-}
 
 // ZB-H1: of the actions that can begin first on a device, a backward part, else a forward part while fewer
 // micro-batches are between their forward and weight parts than in 1F1B, else a weight part.
@@ -154,6 +149,27 @@ std::optional<PipelineSchedule> pipelineScheduleOf(std::string_view word) {
   return std::nullopt;
 }
 
+std::string_view pipelineWordOf(PipelineSchedule schedule) {
+  return std::ranges::find_if(kSchedules, [&](const auto& s) { return s.schedule == schedule; })->word;
+}
+
+bool setPipelineTimes(const PipelineShape& s, std::vector<Actions>& order) {
+  Clock clock(s, order);
+  std::vector<size_t> next(order.size(), 0);
+  for (bool any = true; any;) {
+    any = false;
+    for (size_t d = 0; d < order.size(); ++d)
+      for (; next[d] < order[d].size(); ++next[d], any = true) {
+        const std::optional<double> begin = clock.ready(order[d][next[d]]);
+        if (!begin) break;
+        clock.run(order[d][next[d]], *begin);
+      }
+  }
+  bool all = true;
+  for (size_t d = 0; d < order.size(); ++d) all = all && next[d] == order[d].size();
+  return all;
+}
+
 std::vector<std::vector<PipelineAction>> pipelineOrder(PipelineSchedule schedule, const PipelineShape& s) {
   if (schedule == PipelineSchedule::ZeroBubble && s.hasBackward && s.chunks == 1) return ZeroBubble(s).run();
   std::vector<Actions> order;
@@ -164,7 +180,8 @@ std::vector<std::vector<PipelineAction>> pipelineOrder(PipelineSchedule schedule
                                                            : behind;
     order.push_back(alternating(s, d, warmup));
   }
-  setTimes(s, order);
+  const bool ends = setPipelineTimes(s, order);
+  DTC_CHECK(ends, "a pipeline schedule in which devices wait for each other");
   return order;
 }
 

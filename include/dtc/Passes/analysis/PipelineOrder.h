@@ -15,6 +15,8 @@ enum class PipelineSchedule : uint8_t { GPipe, OneFOneB, Interleaved, ZeroBubble
 // "gpipe", "1f1b", "interleaved", "zb".
 [[nodiscard]] std::optional<PipelineSchedule> pipelineScheduleOf(std::string_view word);
 
+[[nodiscard]] std::string_view pipelineWordOf(PipelineSchedule);
+
 enum class PipelinePhase : uint8_t { Forward, Backward, Weights };
 
 // Stage v is on device v % devices. A duration is in seconds, of one micro-batch.
@@ -37,6 +39,10 @@ struct PipelineAction {
 // The actions of each device, in its order, with the times of a run in which each begins as early as possible.
 // Interleaved: the number of micro-batches is a multiple of the devices.
 [[nodiscard]] std::vector<std::vector<PipelineAction>> pipelineOrder(PipelineSchedule, const PipelineShape&);
+
+// Sets the times of actions in a given order. False if that order has devices that wait for each other. An action
+// that is missing, such as a backward part without ops of its own, takes no time.
+[[nodiscard]] bool setPipelineTimes(const PipelineShape&, std::vector<std::vector<PipelineAction>>&);
 
 // The share of the devices' time in which they wait: 1 - busy / (devices · makespan).
 [[nodiscard]] double bubbleOf(const std::vector<std::vector<PipelineAction>>&);
