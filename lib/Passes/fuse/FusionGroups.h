@@ -19,7 +19,7 @@ struct ElementCount {
 // The part of a micro-batch that an op belongs to, in the program of a pipeline's device: ops of different parts run at
 // different times, and do not share a kernel. Ids of the attributes; invalid outside of pipelines.
 struct FusionSlot {
-  AttrId microbatch, phase;
+  AttrId microbatch, phase, stage;
   friend bool operator==(const FusionSlot&, const FusionSlot&) = default;
 };
 
@@ -196,7 +196,9 @@ public:
   }
   [[nodiscard]] FusionSlot slotOf(OpId o) const {
     if (!microbatch_.valid()) return {};
-    return {findAttr(m[o].attrs, microbatch_), findAttr(m[o].attrs, phase_)};
+    const AttrId microbatch = findAttr(m[o].attrs, microbatch_);
+    if (!microbatch.valid()) return {};
+    return {microbatch, findAttr(m[o].attrs, phase_), findAttr(m[o].attrs, stage_)};
   }
   int64_t tick() { return now_++; } // the time of a decision
   uint32_t newGroup(OpId o, bool fusible, std::string_view kind);
@@ -220,7 +222,7 @@ private:
   [[nodiscard]] std::optional<ProductWalks> walksOf(const FusionGroup& group, const StridedView& view) const;
   [[nodiscard]] bool writesInOneCall(const FusionGroup& group, const StridedView& view) const;
 
-  const StrId microbatch_, phase_;   // the attributes of a slot; invalid if no text has them
+  const StrId microbatch_, phase_, stage_; // the attributes of a slot; invalid if no text has them
   const bool callsPerIndex_;         // FusionTables::callsPerIndex
   std::vector<uint32_t>& positions_; // FusionTables::positions
   std::vector<FusionOp> ops_;        // by position

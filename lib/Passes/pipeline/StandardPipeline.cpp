@@ -55,7 +55,9 @@ StandardPipeline standardPipeline(Level from, const StandardPipelineOptions& opt
       pipeline.lower.push_back(std::move(again));
     }
     if (!options.pipeline.empty() && options.pipeline != "none" && p.produces == Level::Split) {
-      pipeline.lower.push_back({findPass("pipeline"), {{{"schedule", options.pipeline}}}});
+      PassStep stages{findPass("pipeline"), {{{"schedule", options.pipeline}}}};
+      if (options.fixedReductionOrder) stages.options.values["order"] = "fixed";
+      pipeline.lower.push_back(std::move(stages));
       pipeline.lower.push_back({findPass("optimize-collectives"), {{{"programs", "several"}}}});
     }
     if (!options.pipeline.empty() && options.pipeline != "none" && name == "optimize-collectives")

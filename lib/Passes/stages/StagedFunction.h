@@ -33,9 +33,10 @@ struct StagedFunction {
 [[nodiscard]] int64_t numStageMarks(const Module&, FuncId);
 
 // The ops of the function, with the loop over micro-batches unrolled: the `for` whose block contains marks. A function
-// without such a loop is one micro-batch. The new ops belong to the function's block, which is not changed. False, with
-// a diagnostic, if there are several such loops, or its bounds are not constants.
-[[nodiscard]] bool unrollMicroBatches(Module&, FuncId, StagedFunction& out, Diagnostics&);
+// without such a loop is one micro-batch. The new ops belong to the function's block, which is not changed. With
+// `splitSums`, each stage adds up its own terms of a sum over micro-batches. False, with a diagnostic, if there are
+// several such loops, or its bounds are not constants.
+[[nodiscard]] bool unrollMicroBatches(Module&, FuncId, bool splitSums, StagedFunction& out, Diagnostics&);
 
 // Sets the stage and the phase of each step. The marks, at least `numStages` of them, are divided into that many
 // stages of about equal numbers. An op without a mark that reads only arguments and constants is computed anywhere; another is in the

@@ -25,7 +25,8 @@ public:
   Stages(Module& m, FuncId f, const PassOptions& options, Diagnostics& diags)
       : m_(m), func_(f), diags_(diags), mesh_(meshValueOf(m, f)),
         schedule_(*pipelineScheduleOf(options.word("schedule", "1f1b"))), axis_(options.word("axis", "pp")),
-        microbatches_(options.integer("microbatches")), chunks_(options.integer("chunks").value_or(0)) {}
+        microbatches_(options.integer("microbatches")), chunks_(options.integer("chunks").value_or(0)),
+        fixedOrder_(options.word("order", "any") == "fixed") {}
 
   bool run() {
     const int index = mesh_.axisIndex(m_.strings.find(axis_));
@@ -36,7 +37,7 @@ public:
     if (const std::string why = unfit(marks); !why.empty())
       return diags_.fail(kPipeline, m_[func_].loc, m_.strings[m_[func_].name], why);
     StagedFunction staged;
-    if (!unrollMicroBatches(m_, func_, staged, diags_)) return false;
+    if (!unrollMicroBatches(m_, func_, !fixedOrder_, staged, diags_)) return false;
     shape_.microbatches = staged.microbatches;
     if (const std::string why = unfitMicroBatches(); !why.empty())
       return diags_.fail(kPipeline, m_[func_].loc, m_.strings[m_[func_].name], why);
@@ -103,6 +104,7 @@ private:
   std::string axis_;
   std::optional<int64_t> microbatches_;
   int64_t chunks_;
+  bool fixedOrder_;
   PipelineShape shape_;
 };
 
