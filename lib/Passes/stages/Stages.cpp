@@ -58,9 +58,9 @@ private:
     shape_.chunks = interleaves ? static_cast<int>(chunks_ > 0 ? chunks_ : marks / devices) : 1;
     if (!interleaves && chunks_ > 1) return "only the schedule 'interleaved' has several chunks per device";
     if (marks < shape_.stages())
-      return "the text has " + std::to_string(marks) + " stages, fewer than " + std::to_string(shape_.chunks) +
-             (shape_.chunks == 1 ? " on each of " : " chunks on each of ") + std::to_string(devices) +
-             " devices along '" + axis_ + "'";
+      return "the text has " + std::to_string(marks) + " stages, fewer than the " +
+             (shape_.chunks == 1 ? "" : std::to_string(shape_.chunks) + " chunks on each of the ") +
+             std::to_string(devices) + " devices along '" + axis_ + "'";
     if (interleaves && shape_.chunks == 1)
       return "the schedule 'interleaved' needs two chunks per device or more: the text has " +
              std::to_string(marks) + " stages for " + std::to_string(devices) + " devices";
