@@ -49,6 +49,18 @@ Result<TensorSource> fromRaw(const std::string& path, const InputArgument& arg) 
   return source;
 }
 
+// The bytes of a text as integers; the leading dims of the argument are 1.
+Result<TensorSource> fromText(const std::string& text, const InputArgument& arg) {
+  const auto count = static_cast<int64_t>(text.size());
+  const bool row = !arg.shape.empty() && arg.shape.back() == count && elementCount(arg.shape) == count;
+  if (!row || !isInteger(arg.dtype) || arg.dtype == DType::I8)
+    return inputError("argument %" + arg.name + " is " + typeText(arg.dtype, arg.shape) +
+                      ", but the text is " + typeText(DType::U8, {count}));
+  Tensor t(arg.dtype, arg.shape);
+  for (int64_t i = 0; i < count; ++i) t.setInt(i, static_cast<unsigned char>(text[static_cast<size_t>(i)]));
+  return TensorSource(std::move(t));
+}
+
 // The files that bindings name, each opened once.
 using Archives = std::map<std::string, std::unique_ptr<TensorArchive>>;
 
@@ -80,6 +92,7 @@ Result<TensorSource> valueOf(const InputBinding& b, const InputArgument& arg, si
     switch (b.kind) {
     case InputBinding::Npy: return fromNpy(b.path, arg);
     case InputBinding::Raw: return fromRaw(b.path, arg);
+    case InputBinding::Text: return fromText(b.text, arg);
     case InputBinding::Archive: return fromArchive(*archives.at(b.path), b, arg);
     case InputBinding::Made:
       // A pattern may match arguments of several dtypes: random and iota values are limited to the range of
@@ -221,6 +234,7 @@ std::string inputForms() {
          "  --input weights=FILE.safetensors every unbound float argument, by its name in the "
          "file\n"
          "  --input x=raw:FILE               the first bytes of a file\n"
+         "  --input 'x=text:WORDS'           the bytes of the words\n"
          "  --input 'x=randn(SEED[,STD])'    also uniform(SEED,LO,HI) randint(SEED,LO,HI) zeros iota "
          "const(V)\n"
          "  --input 'blocks.*=zeros'         every argument whose name matches\n"
@@ -256,6 +270,11 @@ Result<InputBinding> parseInputBinding(std::string_view text) {
   std::string_view name = text.substr(0, equals), value = text.substr(equals + 1);
   if (name.starts_with('%')) name.remove_prefix(1);
   b.pattern = name;
+  if (value.starts_with("text:")) {
+    b.kind = InputBinding::Text;
+    b.text = value.substr(5);
+    return b;
+  }
   if (value.starts_with("raw:")) {
     b.kind = InputBinding::Raw;
     b.path = value.substr(4);

@@ -3,6 +3,7 @@
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/text/Text.h"
 #include "dtc/Support/Checked.h"
+#include "dtc/Support/Utf8.h"
 
 #include <algorithm>
 #include <cmath>
@@ -157,6 +158,38 @@ std::string tensorText(const Tensor& t, const TensorTextOptions& options) {
     return out;
   }
   for (const std::string& line : drawer.blocks(0, "", next)) out += (out.empty() ? "" : "\n") + line;
+  return out;
+}
+
+// The end of the character at `at`, or `at` if it is shown as an escape: an invalid or a control character. C1
+// controls, U+0080 to U+009F, are two bytes.
+static size_t shownUntil(std::string_view row, size_t at) {
+  const size_t length = utf8Length(row, at);
+  const auto first = static_cast<unsigned char>(row[at]);
+  const bool c1 = length == 2 && first == 0xc2 && static_cast<unsigned char>(row[at + 1]) < 0xa0;
+  const bool control = (first < 0x20 && first != '\n' && first != '\t') || first == 0x7f || c1;
+  return at + (control ? 0 : length);
+}
+
+std::string bytesAsText(const Tensor& t) {
+  const std::string_view all(reinterpret_cast<const char*>(t.bytes().data()), t.bytes().size());
+  const size_t width = t.rank() == 0 ? 1 : static_cast<size_t>(t.shape().back());
+  std::string out;
+  for (size_t begin = 0; begin < all.size(); begin += width) {
+    const std::string_view row = all.substr(begin, width);
+    for (size_t at = 0; at < row.size();) {
+      const size_t end = shownUntil(row, at);
+      out += row.substr(at, end - at);
+      if (end == at) {
+        char escape[8];
+        std::snprintf(escape, sizeof escape, "\\x%02x",
+                      static_cast<unsigned>(static_cast<unsigned char>(row[at])));
+        out += escape;
+      }
+      at = std::max(end, at + 1);
+    }
+    if (!out.ends_with('\n')) out += '\n';
+  }
   return out;
 }
 

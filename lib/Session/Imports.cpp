@@ -91,6 +91,8 @@ private:
 
 } // namespace
 
-bool appendImports(SourceText& source, Diagnostics& diags) { return Importer(source, diags).run(); }
+bool appendImports(SourceText& source, Diagnostics& diags) {
+  return !source.imported.empty() || Importer(source, diags).run();
+}
 
 } // namespace dtc

@@ -6,10 +6,8 @@
 
 namespace dtc {
 
-// Removes the carried results of a function, and with them what only they need.
-static void dropCarried(Module& m, FuncId f) {
-  std::vector<size_t> dropped;
-  for (auto [result, argument] : carriedResults(m, f)) dropped.push_back(result);
+// Removes results of a function, and with them what only they need.
+static void dropResults(Module& m, FuncId f, std::vector<size_t> dropped) {
   std::ranges::sort(dropped, std::greater());
   for (size_t r : dropped) {
     const auto at = static_cast<std::ptrdiff_t>(r);
@@ -19,6 +17,54 @@ static void dropCarried(Module& m, FuncId f) {
   }
 }
 
+static std::vector<size_t> carriedOnes(const Module& m, FuncId f) {
+  std::vector<size_t> carried;
+  for (auto [result, argument] : carriedResults(m, f)) carried.push_back(result);
+  return carried;
+}
+
+namespace {
+
+// Which values are computed from the data. An op with blocks is, if anything in them is.
+class FromData {
+public:
+  FromData(const Module& m, FuncId f, const SampleFeed& feed) : m_(m), from_(m.values.size()) {
+    for (const SampleFeed::Argument& a : feed.arguments()) from_[m[f].args[a.index].value.index] = true;
+    (void)visit(m[f].body);
+  }
+  [[nodiscard]] bool operator[](ValueId v) const { return from_[v.index]; }
+
+private:
+  bool visit(BlockId block) {
+    bool any = false;
+    for (OpId o : m_[block].ops) {
+      bool from = std::ranges::any_of(m_.operands(o), [&](ValueId v) { return from_[v.index]; });
+      for (uint32_t r = 0; r < m_[o].numRegions; ++r) {
+        for (ValueId v : m_[m_.region(o, r)].args) from_[v.index] = from;
+        from |= visit(m_.region(o, r));
+      }
+      for (uint32_t r = 0; r < m_[o].numResults; ++r) from_[m_.result(o, r).index] = from;
+      any |= from;
+    }
+    return any;
+  }
+
+  const Module& m_;
+  std::vector<bool> from_; // by value
+};
+
+} // namespace
+
+// Results that would be the same for any data, such as the learning rate.
+static std::vector<size_t> constantOnes(const Module& m, FuncId f, const SampleFeed& feed) {
+  const FromData fromData(m, f, feed);
+  std::vector<size_t> same;
+  const auto& yields = m[m[f].body].yields;
+  for (size_t r = 0; r < yields.size(); ++r)
+    if (!fromData[yields[r]]) same.push_back(r);
+  return same;
+}
+
 Result<std::unique_ptr<Evaluation>> Evaluation::open(Module m, FuncId step, std::vector<DataSpec> data,
                                                      StandardPipelineOptions options) {
   if (levelOf(m, step) > Level::Global)
@@ -26,12 +72,13 @@ Result<std::unique_ptr<Evaluation>> Evaluation::open(Module m, FuncId step, std:
                       std::string(levelName(levelOf(m, step))));
   const FuncId own = m.findFunction("eval");
   const FuncId entry = own.valid() ? own : step;
-  dropCarried(m, entry);
+  dropResults(m, entry, carriedOnes(m, entry));
+  DTC_TRY(auto feed, SampleFeed::open("--eval", data, inputArgumentsOf(m, entry)));
+  if (feed.empty()) return usageError("--eval-every needs --eval NAME=FILE, the held-back data");
+  if (!own.valid()) dropResults(m, entry, constantOnes(m, entry, feed));
   TrainProgram program = trainProgramOf(m, entry);
   if (program.scalars.empty())
     return usageError("--eval: @" + program.entry + " has no float result of rank 0, such as a loss");
-  DTC_TRY(auto feed, SampleFeed::open("--eval", data, program.arguments));
-  if (feed.empty()) return usageError("--eval-every needs --eval NAME=FILE, the held-back data");
   std::unique_ptr<Evaluation> e(new Evaluation(std::move(m), entry, std::move(options)));
   e->program_ = std::move(program);
   e->feed_ = std::move(feed);

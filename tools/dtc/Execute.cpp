@@ -478,7 +478,7 @@ Status Execution::checkRun() {
 
 // Empty where results are written to files, or only reports are asked for.
 std::vector<const RunResult*> Execution::printed() const {
-  const bool reports = !o_.outputs.empty() || (o_.json && (o_.stats || o_.check));
+  const bool reports = !o_.outputs.empty() || !o_.texts.empty() || (o_.json && (o_.stats || o_.check));
   if (o_.prints.empty() && reports) return {};
   return results_.chosen(o_.prints);
 }
@@ -512,6 +512,7 @@ Status Execution::report() {
     return Ok{};
   }
   std::string text;
+  for (const std::string& name : o_.texts) text += results_.text(name);
   for (const RunResult* r : printed()) text += resultText(*r);
   if (o_.stats) text += stats_.text(*executable_, scheduled_);
   if (o_.check) text += check_.text();
@@ -531,7 +532,7 @@ int Execution::run() {
   Status (Execution::* const stages[])() = {
       &Execution::loopCarries,  &Execution::openTraining, &Execution::bind,   &Execution::compile,
       &Execution::checkIndices, &Execution::execute,      &Execution::collect};
-  if (Status s = results_.validate(o_.prints, o_.outputs); !s) return env_.fail(s.error());
+  if (Status s = results_.validate(o_.prints, o_.texts, o_.outputs); !s) return env_.fail(s.error());
   for (auto stage : stages)
     if (Status s = (this->*stage)(); !s) {
       if (s.error().kind == Error::Bug) bugAt(__FILE__, __LINE__, s.error().message.c_str());

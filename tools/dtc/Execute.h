@@ -16,7 +16,7 @@ struct TrainFlags {
 
 struct RunOptions {
   ProgramOptions program;
-  std::vector<std::string> inputs, outputs, prints;
+  std::vector<std::string> inputs, outputs, prints, texts;
   LoweringFlags lowering;
   TrainFlags train;
   PrintAfterFlags printAfter;

@@ -86,9 +86,8 @@ Verb runVerb() {
       "  dtc run gpt.dt --input tokens=raw:text.txt --input 'weights=randn(7,0.02)' --check\n"
       "  dtc run mlp.dt --input '*=randn(1)' --output y=y.npy --mesh pod=dp:3,tp:5\n"
       "  dtc opt mlp.dt -p propagate | dtc run - --input '*=randn(1)' --print y --json\n"
-      "values: FILE.npy FILE.npz FILE.safetensors raw:FILE randn(SEED[,STD]) uniform(SEED,LO,HI) "
-      "randint(SEED,LO,HI) zeros iota "
-      "const(V)\n"
+      "values: FILE.npy FILE.npz FILE.safetensors raw:FILE text:WORDS randn(SEED[,STD]) "
+      "uniform(SEED,LO,HI) randint(SEED,LO,HI) zeros iota const(V)\n"
       "names may be patterns ('blocks.*'); 'weights' matches all unbound float arguments, '*' all "
       "unbound ones";
   v.declare = [](CLI::App& app) -> std::function<Result<int>(Environment&)> {
@@ -101,6 +100,7 @@ Verb runVerb() {
     many("--output", o->outputs,
          "write a result (y=FILE.npy) or all results (FILE.npz, FILE.safetensors) to a file", "NAME=FILE");
     many("--print", o->prints, "print only the named results", "NAME");
+    many("--print-text", o->texts, "print the bytes of a u8 result as text", "NAME");
     app.add_option("--backend", o->backend, "backend to run on")
         ->type_name("cpu|cuda-emu|cuda")
         ->check(CLI::IsMember({"cpu", "cuda-emu", "cuda"}));

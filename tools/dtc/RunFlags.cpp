@@ -41,6 +41,8 @@ Status checkFlags(const RunOptions& o) {
   if (o.comm == "nccl" && o.backend != "cuda")
     return usageError("--comm nccl needs --backend cuda: devices of " + o.backend +
                       " share one memory (--comm local)");
+  if (!o.texts.empty() && o.json)
+    return usageError("--print-text and --json both write to standard output: choose one");
   if (o.trace == "-" && o.json)
     return usageError("--trace - and --json both write to standard output: choose one");
   if (o.loop && (o.repeat > 1 || o.warmup))

@@ -2,7 +2,7 @@
 
 #include "dtc/Files/TensorFiles.h"
 #include "dtc/Files/TensorText.h"
-#include "dtc/IR/Module.h"
+#include "dtc/IR/text/Text.h"
 #include "dtc/Support/Json.h"
 #include "dtc/Support/Suggest.h"
 
@@ -18,7 +18,8 @@ RunResults::RunResults(const Module& m, FuncId func) {
     const FuncResult& r = f.results[i];
     const AttrId user = nameAttr ? findAttr(r.attrs, nameAttr) : AttrId();
     all.push_back({r.label ? std::string(m.strings[r.label]) : std::to_string(i),
-                   user ? std::string(m.strings[m.attrs[user].text]) : ""});
+                   user ? std::string(m.strings[m.attrs[user].text]) : "", printType(m, r.type),
+                   m.types[r.type].dtype == DType::U8});
   }
 }
 
@@ -29,7 +30,8 @@ const RunResult* RunResults::find(std::string_view name) const {
   return nullptr;
 }
 
-Status RunResults::validate(std::span<const std::string> prints, std::span<const std::string> outputs) const {
+Status RunResults::validate(std::span<const std::string> prints, std::span<const std::string> texts,
+                            std::span<const std::string> outputs) const {
   auto known = [&](std::string_view flag, std::string_view name) -> Status {
     if (find(name)) return Ok{};
     if (name.starts_with('%')) name.remove_prefix(1);
@@ -40,6 +42,12 @@ Status RunResults::validate(std::span<const std::string> prints, std::span<const
   };
   for (const std::string& name : prints)
     if (Status s = known("--print", name); !s) return s;
+  for (const std::string& name : texts) {
+    if (Status s = known("--print-text", name); !s) return s;
+    if (const RunResult& r = *find(name); !r.bytes)
+      return usageError("--print-text: expected a result of u8, the bytes of a text, but '" + r.name +
+                        "' is " + r.type);
+  }
   for (const std::string& text : outputs) {
     size_t equals = text.find('=');
     if (text == "-" || (equals != std::string::npos && text.substr(equals + 1) == "-"))
@@ -62,6 +70,8 @@ std::vector<const RunResult*> RunResults::chosen(std::span<const std::string> pr
       out.push_back(&r);
   return out;
 }
+
+std::string RunResults::text(std::string_view name) const { return bytesAsText(find(name)->value); }
 
 NamedTensors RunResults::values() const {
   NamedTensors named;

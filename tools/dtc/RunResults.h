@@ -9,6 +9,8 @@ namespace dtc {
 struct RunResult {
   std::string name;     // in the program, or its position
   std::string userName; // {name = "result['loss']"}; empty if none
+  std::string type;     // "u8[N]"
+  bool bytes = false;   // u8
   Tensor value = {};
   NonFiniteCount nonFinite = {};
 };
@@ -17,13 +19,16 @@ class RunResults {
 public:
   // The names of a function's results, whose values are set later.
   RunResults(const Module&, FuncId);
-  // Error (Usage): --print or --output names an unknown result, or an unsupported file.
-  [[nodiscard]] Status validate(std::span<const std::string> prints,
+  // Error (Usage): --print, --print-text or --output names an unknown result, one that is not bytes, or an
+  // unsupported file.
+  [[nodiscard]] Status validate(std::span<const std::string> prints, std::span<const std::string> texts,
                                 std::span<const std::string> outputs) const;
   // Writes the file of one --output, NAME=FILE or an archive of all results.
   [[nodiscard]] Status write(const std::string& output) const;
   // Those of --print, or all if there is none; validated.
   [[nodiscard]] std::vector<const RunResult*> chosen(std::span<const std::string> prints) const;
+  // The bytes of a result as lines of text; validated.
+  [[nodiscard]] std::string text(std::string_view name) const;
   [[nodiscard]] NamedTensors values() const;
   [[nodiscard]] std::string nonFiniteJson() const; // of results that have such elements; may be empty
 

@@ -32,16 +32,17 @@ public:
       auto opened = openTensorArchive(b.path);
       if (!opened) return Ok{}; // reported when the input is bound
       archive = *std::move(opened);
-    } else if (b.kind != InputBinding::Npy) {
+    } else if (b.kind != InputBinding::Npy && b.kind != InputBinding::Text) {
       return Ok{};
     }
+    const std::string where = b.kind == InputBinding::Text ? "the text of --input" : "'" + b.path + "'";
     for (size_t i = 0; i < m_[f_].args.size(); ++i) {
       const FuncArg& a = m_[f_].args[i];
       const Type& type = globalTypeOf(m_, a);
       if (type.isStatic()) continue;
-      const auto shape = archive ? shapeIn(*archive, a, type.dtype) : shapeOf(b, a);
+      const auto shape = archive ? shapeIn(*archive, a, type.dtype) : shapeOf(b, a, type.rank());
       if (!shape) continue;
-      if (Status s = sizes.add(i, *shape, "'" + b.path + "'"); !s) return s;
+      if (Status s = sizes.add(i, *shape, where); !s) return s;
     }
     return Ok{};
   }
@@ -55,11 +56,14 @@ private:
     return id.valid() ? m_.strings[m_.attrs[id].text] : std::string_view();
   }
 
-  std::optional<std::vector<int64_t>> shapeOf(const InputBinding& b, const FuncArg& a) const {
+  std::optional<std::vector<int64_t>> shapeOf(const InputBinding& b, const FuncArg& a, size_t rank) const {
     const std::string_view user = userNameOf(a);
     if (!matchesPattern(b.pattern, nameOf(a)) && (user.empty() || !matchesPattern(b.pattern, user)))
       return std::nullopt;
-    return shapeInFile(b.path);
+    if (b.kind == InputBinding::Npy) return shapeInFile(b.path);
+    std::vector<int64_t> row(std::max<size_t>(rank, 1), 1);
+    row.back() = static_cast<int64_t>(b.text.size());
+    return row;
   }
   std::optional<std::vector<int64_t>> shapeIn(TensorArchive& archive, const FuncArg& a, DType dtype) const {
     for (std::string_view name : {nameOf(a), userNameOf(a)}) {

@@ -10,8 +10,9 @@ namespace dtc {
 
 struct InputBinding {
   std::string pattern; // an argument's name, or a pattern with * and ?; "" (Archive): all tensors of the file
-  enum Kind : uint8_t { Npy, Raw, Archive, Made } kind = Made;
+  enum Kind : uint8_t { Npy, Raw, Text, Archive, Made } kind = Made;
   std::string path;       // Npy, Raw, Archive
+  std::string text;       // Text
   InputSpec spec;         // Made
   bool byDefault = false; // Archive: only arguments that no other binding but `*` matches; may match none
 };
@@ -23,7 +24,7 @@ struct InputArgument {
   std::vector<int64_t> shape;
 };
 
-// "x=FILE.npy", "x=raw:FILE", "x=randn(7)", "'blocks.*=zeros'", "FILE.npz", "weights=FILE.safetensors".
+// "x=FILE.npy", "x=raw:FILE", "x=text:WORDS", "x=randn(7)", "'blocks.*=zeros'", "FILE.npz", "weights=FILE.safetensors".
 // Errors (Usage) list the forms.
 [[nodiscard]] Result<InputBinding> parseInputBinding(std::string_view text);
 

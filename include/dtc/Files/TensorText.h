@@ -19,6 +19,9 @@ struct TensorTextOptions {
 [[nodiscard]] std::string tensorText(const Tensor& t, const TensorTextOptions& options = {});
 // One element; floats with the fewest digits that parse back to the same value of the dtype.
 [[nodiscard]] std::string elementText(const Tensor& t, int64_t i);
+// The bytes of a u8 tensor as text, a line for each row of the last dim. Control characters except line breaks and
+// tabs, and what is not UTF-8, are written as "\x1b": the text is safe to show on a terminal.
+[[nodiscard]] std::string bytesAsText(const Tensor& t);
 
 // "dp=0 tp=3": a device coordinate; "0" on a mesh without axes.
 [[nodiscard]] std::string deviceText(const Mesh& mesh, const StringTable& strings, int64_t coordinate);
