@@ -5,6 +5,7 @@
 #
 # Every command is stopped after a time limit, which fails the test.
 import os
+import shutil
 
 import lit.formats
 
@@ -58,6 +59,8 @@ if os.path.exists(stub + "/libcuda.so.1") and "jit" in config.available_features
     config.available_features.add("stub")
 if os.path.exists(config.dtc_build_root + "/bin/dtc-onednn.so"):
     config.available_features.add("onednn")
+if shutil.which("bible"):  # of the package bible-kjv: the text of examples/text
+    config.available_features.add("bible")
 if os.path.exists("/proc/cpuinfo") and "avx512_vnni" in open("/proc/cpuinfo").read():
     config.available_features.add("vnni")
 config.available_features.add("sanitized" if sanitized else "fast")
