@@ -40,6 +40,16 @@ def artifacts(context):
         yield (context.root / path).read_bytes()
 
 
+def logs(context):
+    """Logs of runs, with steps that were evaluated and numbers of all sizes."""
+    lines = [{"step": i + 1, "loss": 5 / (i + 1), "lr": 1e-3, "tokens_per_s": 1e5, "seconds": 0.1, "peak_bytes": 2**30} for i in range(5)]
+    for line in lines[1::2]:
+        line |= {"eval_loss": 2.5, "eval_accuracy": 0.5}
+    yield "\n".join(map(json.dumps, lines)).encode()
+    yield b'{"step": 0, "loss": "nan"}\n{"step": 7, "loss": "inf", "x": -1e300}\n{"step": 9223372036854775807, "x": 1e-300}\n{"step": 1'
+    yield b'{"step": 3, "x": [1, {"loss": 2}], "y": null, "z": true}\n'
+
+
 def audits(context):
     """The HLO texts of the tests of audit."""
     for path in context.files("test/Audit/Inputs/*.hlo"):
@@ -136,7 +146,7 @@ def models(context):
 
 
 # By parser: its initial corpus, and the maximum input length.
-CORPORA = {"checkpoint": (checkpoints, 2048), "hlo": (audits, 4096), "ir": (modules, 4096), "mlir": (imports, 4096), "vhlo": (artifacts, 2048), "npy": (npys, 1024), "npz": (npzs, 2048), "package": (packages, 2048), "onnx": (models, 4096), "proto": (protos, 256), "safetensors": (safetensors, 1024),
+CORPORA = {"checkpoint": (checkpoints, 2048), "hlo": (audits, 4096), "metrics": (logs, 1024), "ir": (modules, 4096), "mlir": (imports, 4096), "vhlo": (artifacts, 2048), "npy": (npys, 1024), "npz": (npzs, 2048), "package": (packages, 2048), "onnx": (models, 4096), "proto": (protos, 256), "safetensors": (safetensors, 1024),
            "pt2": (pt2s, 16384),
            "inputs": (lambda context: words(context, "--input") + words(context, "--data"), 256),
            "pipeline": (lambda context: words(context, "-p"), 256)}

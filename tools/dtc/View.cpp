@@ -2,10 +2,12 @@
 #include "dtc/Report/view/View.h"
 #include "Program.h"
 #include "Verbs.h"
+#include "ViewLogs.h"
 #include "dtc/IR/DevicePrograms.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/text/Naming.h"
 #include "dtc/Session/Session.h"
+#include "dtc/Support/Suggest.h"
 #include "dtc/Support/Words.h"
 #include <CLI/CLI.hpp>
 #include <cstdlib>
@@ -20,7 +22,7 @@ struct ViewOptions {
   ProgramOptions program;
   std::vector<std::string> values, named;
   LoweringFlags lowering;
-  std::string what = "sharding", format = "text", out = "-";
+  std::string what, format, out = "-"; // empty if not given
 };
 
 // The terminal's width, else $COLUMNS, else 80.
@@ -191,7 +193,34 @@ private:
   FuncId func_;
 };
 
+// --format, or what the name of the output says, or text.
+std::string formatOf(const ViewOptions& o) {
+  if (!o.format.empty()) return o.format;
+  for (std::string_view format : {"svg", "html", "dot"})
+    if (o.out.ends_with("." + std::string(format))) return std::string(format);
+  return "text";
+}
+
+Result<int> runViewLogs(Environment& env, const ViewOptions& o) {
+  const ProgramOptions& p = o.program;
+  const bool programFlags = !o.what.empty() || !p.entry.empty() || !p.meshes.empty() || !p.dims.empty() ||
+                            !p.shardings.empty() || !p.bindings.empty();
+  if (programFlags)
+    return usageError(quotedPath(p.file) + " is the log of a run: only --value, --format and -o apply to it");
+  ViewLogs logs{.files = {p.file},
+                .metrics = o.values,
+                .format = formatOf(o),
+                .out = o.out,
+                .columns = columnsOfOutput()};
+  logs.files.insert(logs.files.end(), o.named.begin(), o.named.end());
+  return viewLogs(env, logs);
+}
+
 Result<int> runView(Environment& env, ViewOptions& o) {
+  DTC_TRY(const bool log, isLog(env, o.program.file));
+  if (log) return runViewLogs(env, o);
+  if (o.what.empty()) o.what = "sharding";
+  o.format = formatOf(o);
   if (o.format == "dot" && o.what != "graph") return usageError("--format dot needs --what graph");
   if (o.what == "layout" && o.format != "text")
     return usageError("--what layout supports --format text only, not " + o.format);
@@ -211,18 +240,20 @@ Verb viewVerb() {
   Verb v;
   v.name = "view";
   v.usage = "FILE [%v] [--what WHAT] [--format FORMAT]";
-  v.summary = "draw shards of tensors, the mesh, the program or its schedule";
+  v.summary = "draw shards of tensors, the mesh, the program or its schedule, or logs of runs";
   v.examples = "  dtc view examples/mlp.dt %h                         (which device holds which shard)\n"
                "  dtc view examples/mlp.dt --value '*' --format svg > shards.svg\n"
                "  dtc view examples/mlp.dt --what mesh\n"
                "  dtc view examples/mlp.dt --what graph --format dot | dot -Tpdf > graph.pdf\n"
                "  dtc view examples/gpt.dt --what schedule --format html > steps.html\n"
+               "  dtc view metrics.jsonl -o loss.svg                   (the log of a run, or of several)\n"
+               "  dtc view a.jsonl b.jsonl --value loss\n"
                "text is as wide as the terminal, else $COLUMNS, else 80";
   v.declare = [](CLI::App& app) -> std::function<Result<int>(Environment&)> {
     auto o = std::make_shared<ViewOptions>();
     addProgramOptions(app, o->program);
-    app.add_option("VALUE", o->named, "%v or @f:%v (default: arguments and results)");
-    app.add_option("--value", o->values, "the same; '*' selects all values")
+    app.add_option("VALUE", o->named, "%v or @f:%v (default: arguments and results); or more logs");
+    app.add_option("--value", o->values, "the same, or a metric of logs; '*' selects all")
         ->type_name("%v")
         ->allow_extra_args(false);
     app.add_option("--what", o->what, "what to draw")
@@ -230,7 +261,8 @@ Verb viewVerb() {
         ->check(CLI::IsMember({"sharding", "mesh", "layout", "graph", "schedule"}).description(""));
     addPipelineOption(app, o->lowering);
     app.add_option("-o", o->out, "output file; - is standard output")->type_name("OUT");
-    app.add_option("--format", o->format, "output format; svg and html are self-contained")
+    app.add_option("--format", o->format,
+                   "output format (default: by OUT's name, or text); svg and html are self-contained")
         ->type_name("text|svg|html|dot")
         ->check(CLI::IsMember({"text", "svg", "html", "dot"}).description(""));
     return [o](Environment& env) { return runView(env, *o); };

@@ -3,6 +3,7 @@
 #include "dtc/Report/view/View.h"
 
 #include <algorithm>
+#include <cstdio>
 
 namespace dtc {
 
@@ -34,7 +35,8 @@ void Svg::text(size_t x, size_t y, std::string_view what, std::string_view cls) 
   body_ += "<text x=\"" + std::to_string(x) + "\" y=\"" + std::to_string(y) + "\"";
   if (!cls.empty()) body_ += " class=\"" + std::string(cls) + "\"";
   body_ += ">" + escapedXml(what) + "</text>\n";
-  reach(x + what.size() * kLetterWidth, y + 6);
+  const size_t width = what.size() * kLetterWidth;
+  reach(x + (cls.ends_with("end") ? 0 : cls.ends_with("mid") ? width / 2 : width), y + 6);
 }
 
 void Svg::box(size_t x, size_t y, size_t width, size_t height, std::string_view cls, std::string_view tip,
@@ -53,15 +55,44 @@ void Svg::line(size_t x1, size_t y1, size_t x2, size_t y2, std::string_view cls)
   reach(std::max(x1, x2), std::max(y1, y2));
 }
 
-std::string Svg::finish() const {
+static std::string number(double v) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", v);
+  return text;
+}
+
+static std::string withTip(const std::string& element, std::string_view tip) {
+  if (tip.empty()) return element + "/>\n";
+  return element + "><title>" + escapedXml(tip) + "</title></" + element.substr(1, element.find(' ') - 1) +
+         ">\n";
+}
+
+void Svg::path(std::span<const Point> points, std::string_view cls, std::string_view tip) {
+  if (points.empty()) return;
+  std::string where;
+  for (const Point& p : points) {
+    where += (where.empty() ? "M" : "L") + number(p.x) + " " + number(p.y);
+    reach(static_cast<size_t>(p.x), static_cast<size_t>(p.y));
+  }
+  body_ += withTip("<path d=\"" + where + "\" class=\"" + std::string(cls) + "\"", tip);
+}
+
+void Svg::circle(Point center, std::string_view cls, std::string_view tip) {
+  body_ += withTip("<circle cx=\"" + number(center.x) + "\" cy=\"" + number(center.y) +
+                       "\" r=\"3\" class=\"" + std::string(cls) + "\"",
+                   tip);
+  reach(static_cast<size_t>(center.x) + 3, static_cast<size_t>(center.y) + 3);
+}
+
+std::string Svg::finish(std::string_view style) const {
+  constexpr std::string_view kStyle =
+      "text{font:13px monospace;fill:#222}.title{font-weight:bold}.fact{fill:#555}.mid{text-anchor:middle}"
+      "rect{fill:#eef;stroke:#446}.pending{stroke-dasharray:4 2;stroke-width:2}.frame{fill:none;stroke:#aaa}"
+      ".edge{stroke:#888}.collective{fill:#fed}.page{fill:#fff;stroke:none}";
   std::string size = std::to_string(width_ + 20) + "\" height=\"" + std::to_string(height_ + 20);
-  return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + size +
-         "\">\n"
-         "<style>text{font:13px "
-         "monospace;fill:#222}.title{font-weight:bold}.fact{fill:#555}.mid{text-anchor:middle}"
-         "rect{fill:#eef;stroke:#446}.pending{stroke-dasharray:4 "
-         "2;stroke-width:2}.frame{fill:none;stroke:#aaa}"
-         ".edge{stroke:#888}.collective{fill:#fed}.page{fill:#fff;stroke:none}</style>\n"
+  return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + size + "\">\n<style>" +
+         std::string(style.empty() ? kStyle : style) +
+         "</style>\n"
          "<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n" +
          body_ + "</svg>\n";
 }

@@ -2,6 +2,7 @@
 // The primitives of drawings. All text is escaped here, and nothing is loaded from elsewhere: a file is
 // self-contained.
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -16,8 +17,14 @@ public:
   void box(size_t x, size_t y, size_t width, size_t height, std::string_view cls, std::string_view tip = {},
            int hue = -1);
   void line(size_t x1, size_t y1, size_t x2, size_t y2, std::string_view cls = "edge");
-  // The complete file.
-  [[nodiscard]] std::string finish() const;
+  // A line through points, of which the ends may have a fraction, and a point.
+  struct Point {
+    double x = 0, y = 0;
+  };
+  void path(std::span<const Point> points, std::string_view cls, std::string_view tip = {});
+  void circle(Point center, std::string_view cls, std::string_view tip = {});
+  // The complete file, with the style sheet of drawings, or another one.
+  [[nodiscard]] std::string finish(std::string_view style = {}) const;
 
 private:
   void reach(size_t x, size_t y);
