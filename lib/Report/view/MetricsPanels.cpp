@@ -151,8 +151,7 @@ Axis valueAxis(const MetricPanel& panel, int ticks) {
   const bool known = knownMetric(panel.metric);
   if (known) range.add(0);
   const bool usual = range.low >= 1e-100 && range.high <= 1e100; // denormals have no neighbors in log space
-  if (!known && usual && range.high / range.low >= kManyTimes)
-    return logAxis(range.low, range.high, ticks);
+  if (!known && usual && range.high / range.low >= kManyTimes) return logAxis(range.low, range.high, ticks);
   return linearAxis(range.low, range.high, ticks, AxisEnds::Round);
 }
 
