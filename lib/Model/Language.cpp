@@ -33,9 +33,14 @@ Expr joinHeads(ModelWriter& p, const std::string& name, Expr x) {
 }
 
 Expr attentionCore(ModelWriter& p, Expr q, Expr k, Expr v) {
+  const ModelContext way = p.spec().context;
+  const ops::StringAttr ring = way == ModelContext::Ring      ? ops::StringAttr("balanced")
+                               : way == ModelContext::Gather  ? ops::StringAttr("gather")
+                               : way == ModelContext::Ulysses ? ops::StringAttr("heads")
+                                                              : ops::kDefault;
   return p.named("attn_a", p.recomputed(ModelRecompute::Attention, [&] {
     Builder& in = p.builder();
-    return attention(Expr(in, q), Expr(in, k), Expr(in, v), {.causal = true})[0];
+    return attention(Expr(in, q), Expr(in, k), Expr(in, v), {.causal = true, .ring = ring})[0];
   }));
 }
 

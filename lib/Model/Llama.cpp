@@ -1,5 +1,6 @@
-// Llama (https://arxiv.org/abs/2307.09288, https://arxiv.org/abs/2407.21783): x + attention(rms_norm(x)),
-// then x + down(silu(gate(n)) * up(n)) of n = rms_norm(x).
+// Llama and Mixtral (https://arxiv.org/abs/2307.09288, https://arxiv.org/abs/2407.21783,
+// https://arxiv.org/abs/2401.04088): x + attention(rms_norm(x)), then x + down(silu(gate(n)) * up(n)) of
+// n = rms_norm(x), or the same of each token's experts.
 #include "ModelWriter.h"
 
 namespace dtc {
@@ -30,6 +31,7 @@ static Expr attention(ModelWriter& p, Expr x, Expr positions) {
 static Expr feedForward(ModelWriter& p, Expr x) {
   const ModelSpec& s = p.spec();
   const Expr n = norm(p, "ffn_n", x, "ffn_norm");
+  if (s.experts > 0) return p.named("ffn_out", mixtureOfExperts(p, n));
   const Expr gate = p.weight("ffn_w_gate", {s.hidden, s.ffn}, {{}, p.tpAxes()});
   const Expr up = p.weight("ffn_w_up", {s.hidden, s.ffn}, {{}, p.tpAxes()});
   const Expr down = p.weight("ffn_w_down", {s.ffn, s.hidden}, {p.tpAxes(), {}});

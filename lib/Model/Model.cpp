@@ -8,7 +8,7 @@ static Module moduleOf(ModelSpec spec) {
   if (spec.mode == ModelMode::Train) spec.batch /= spec.microbatches; // of the loss
   ModelWriter p(spec);
   if (spec.family == "gpt") return gptModule(p);
-  if (spec.family == "llama") return llamaModule(p);
+  if (spec.family == "llama" || spec.family == "mixtral") return llamaModule(p);
   DTC_CHECK(spec.family == "mlp", "a family without a generator");
   return mlpModule(p);
 }

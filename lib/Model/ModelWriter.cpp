@@ -89,8 +89,9 @@ Expr ModelWriter::weight(const std::string& name, std::vector<int64_t> dims, con
   ShardAxes kept = axes;
   // A vector is too small for sharding to pay off.
   const auto unsharded = std::ranges::find_if(kept, [](const Axes& a) { return a.empty(); });
-  const bool gathered = spec_.parallel.has("fsdp") && dims.size() > 1 && unsharded != kept.end();
-  if (gathered) *unsharded = this->axes({"fsdp"});
+  const Axes over = this->axes({spec_.zero == 3 ? "dp" : "fsdp"});
+  const bool gathered = !over.empty() && dims.size() > 1 && unsharded != kept.end();
+  if (gathered) *unsharded = over;
   if (index_.valid()) {
     kept.insert(kept.begin(), Axes());
     dims.insert(dims.begin(), spec_.layers);

@@ -21,7 +21,9 @@ public:
   // --- how dims are sharded ---
   // The given axes that --parallel has.
   [[nodiscard]] Axes axes(std::initializer_list<std::string_view> names);
-  [[nodiscard]] Axes batchAxes() { return axes({"dp", "fsdp"}); }
+  [[nodiscard]] Axes batchAxes() { return axes({"dp", "fsdp", "ep"}); }
+  // Without ep, over which experts are sharded.
+  [[nodiscard]] Axes batchAxesBesideExperts() { return axes({"dp", "fsdp"}); }
   [[nodiscard]] Axes tpAxes() { return axes({"tp"}); }
   // The sharding of columns of key and value weights: if tp has more devices than heads, each head is
   // replicated.
@@ -37,6 +39,7 @@ public:
   // --- values ---
   Builder& builder() { return *builder_; }
   Expr named(const std::string& name, Expr); // with the block's prefix
+  Expr shardedAs(Expr x, const ShardAxes&);  // `shard x`
   // x, constrained to these shardings if --parallel has sp.
   Expr withSequenceSharding(const std::string& name, Expr x, const ShardAxes&);
   // All layers: `layer` takes the residual stream and returns it. Unrolled, or as one `for`.
@@ -54,7 +57,6 @@ private:
   FuncId function(std::string_view name);
   void endFunction(FuncId, std::vector<OpId> ops, std::vector<ValueId> returned);
   Expr argument(const std::string& name, TypeId, ShardingId, bool isWeight);
-  Expr shardedAs(Expr x, const ShardAxes&);
   void setStage(int64_t stage);
 
   const ModelSpec& spec_;
@@ -87,6 +89,9 @@ struct TokenInputs {
 // of a block's matmuls, which has all positions. Without sp both are `x`.
 [[nodiscard]] Expr shardPositions(ModelWriter&, const std::string& name, Expr x);
 [[nodiscard]] Expr allPositions(ModelWriter&, const std::string& name, Expr x);
+// The feed-forward part of a mixture of experts: n, sent to the experts that the router chooses, and the
+// weighted sum of their results.
+[[nodiscard]] Expr mixtureOfExperts(ModelWriter&, Expr n);
 // [batch, seq, heads * dim] to [batch, heads, seq, dim], and back.
 [[nodiscard]] Expr splitHeads(ModelWriter&, const std::string& name, Expr x, int64_t heads);
 [[nodiscard]] Expr joinHeads(ModelWriter&, const std::string& name, Expr x);

@@ -5,11 +5,11 @@
 #include <charconv>
 
 namespace dtc {
-constexpr std::string_view kAxes[] = {"dp", "fsdp", "cp", "tp", "pp"};
+constexpr std::string_view kAxes[] = {"dp", "fsdp", "ep", "cp", "tp", "pp"};
 
 static Error wrong(std::string_view text, const std::string& why) {
   return usageError("--parallel " + std::string(text) + ": " + why +
-                    " (dp, fsdp, cp, tp and pp take a size, sp takes none: --parallel dp=2,tp=4,sp)");
+                    " (dp, fsdp, ep, cp, tp and pp take a size, sp takes none: --parallel dp=2,tp=4,sp)");
 }
 
 bool ModelParallel::has(std::string_view name) const {

@@ -12,12 +12,13 @@ struct PublishedSize {
   const char *family, *name;
   int64_t layers, hidden, heads, kvHeads, ffn, vocab, seq, batch;
   double ropeBase = 10000.0;
+  int64_t experts = 0, topK = 0;
 };
 
 // GPT: https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf
 // (GPT-2) and https://arxiv.org/abs/2005.14165 (GPT-3). Llama: https://arxiv.org/abs/2302.13971,
-// https://arxiv.org/abs/2307.09288 (7b, 13b: Llama 2) and https://arxiv.org/abs/2407.21783 (Llama 3). `tiny`
-// is ours: small enough to be read and run anywhere.
+// https://arxiv.org/abs/2307.09288 (7b, 13b: Llama 2) and https://arxiv.org/abs/2407.21783 (Llama 3). Mixtral:
+// https://arxiv.org/abs/2401.04088. `tiny` is ours: small enough to be read and run anywhere.
 constexpr std::array kSizes = {
     PublishedSize{"gpt", "tiny", 2, 64, 4, 4, 256, 256, 16, 4},
     PublishedSize{"gpt", "124m", 12, 768, 12, 12, 3072, 50257, 1024, 1},
@@ -34,6 +35,8 @@ constexpr std::array kSizes = {
     PublishedSize{"llama", "13b", 40, 5120, 40, 40, 13824, 32000, 4096, 1},
     PublishedSize{"llama", "70b", 80, 8192, 64, 8, 28672, 128256, 8192, 1, 500000.0},
     PublishedSize{"llama", "405b", 126, 16384, 128, 8, 53248, 128256, 8192, 1, 500000.0},
+    PublishedSize{"mixtral", "tiny", 2, 64, 4, 4, 128, 256, 16, 4, 10000.0, 8, 2},
+    PublishedSize{"mixtral", "8x7b", 32, 4096, 32, 8, 14336, 32000, 32768, 1, 1000000.0, 8, 2},
     PublishedSize{"mlp", "tiny", 2, 64, 1, 1, 256, 0, 0, 8},
 };
 
@@ -51,6 +54,31 @@ std::string list(const std::vector<const char*>& words) {
 
 Error unfit(const std::string& what) { return usageError("invalid model: " + what); }
 
+int64_t dataParallelDevices(const ModelSpec& s) {
+  return s.parallel.size("dp") * s.parallel.size("fsdp") * s.parallel.size("ep");
+}
+
+// Flags of parallelism that contradict each other or the shape.
+std::optional<Error> whatDoesNotFitParallel(const ModelSpec& s) {
+  if (s.zero > 0 && !s.parallel.has("dp"))
+    return unfit("--zero shards over dp, which --parallel does not have");
+  if (s.zero == 3 && s.parallel.has("fsdp"))
+    return unfit("--zero 3 shards weights over dp, and fsdp shards them, too; omit one of them");
+  if (s.context != ModelContext::Priced && !s.parallel.has("cp"))
+    return unfit("--context needs cp in --parallel");
+  if (s.context != ModelContext::Priced && s.family == "mlp")
+    return unfit("mlp has no attention; omit --context");
+  const int64_t headDevices = s.parallel.size("tp") * s.parallel.size("cp");
+  if (s.context == ModelContext::Ulysses && s.kvHeads % headDevices != 0)
+    return unfit("--context ulysses shards heads over tp and cp, but " + std::to_string(headDevices) +
+                 " devices do not divide " + std::to_string(s.kvHeads) + " key heads");
+  if (s.experts == 0 && (s.parallel.has("ep") || s.topK > 0 || s.capacity > 0))
+    return unfit("ep, --top-k and --capacity need experts: dtc model mixtral");
+  if (s.experts > 0 && s.topK > s.experts)
+    return unfit("--top-k " + std::to_string(s.topK) + " exceeds --experts " + std::to_string(s.experts));
+  return std::nullopt;
+}
+
 std::optional<Error> whatDoesNotFit(const ModelSpec& s) {
   if (s.loop && s.parallel.has("pp"))
     return unfit("pp assigns a stage to each layer, but --loop has a single body for all layers");
@@ -59,11 +87,12 @@ std::optional<Error> whatDoesNotFit(const ModelSpec& s) {
   if (rows * std::max({s.hidden, s.ffn, s.vocab}) > int64_t(1) << 60)
     return unfit(
         "a tensor would have more than 2^60 elements; reduce --hidden, --ffn, --vocab, --batch or --seq");
-  const int64_t parts = s.microbatches * s.parallel.size("dp") * s.parallel.size("fsdp");
+  const int64_t parts = s.microbatches * dataParallelDevices(s);
   if (s.microbatches > 1 && s.batch % parts != 0)
     return unfit("--batch " + std::to_string(s.batch) + " cannot be split into " +
                  std::to_string(s.microbatches) + " micro-batches for each of " +
                  std::to_string(parts / s.microbatches) + " data-parallel devices");
+  if (auto why = whatDoesNotFitParallel(s)) return why;
   if (s.optimizer == "muon" && s.loop)
     return unfit("muon updates matrices, and --loop stacks those of all blocks; omit --loop");
   if (s.family == "mlp") return std::nullopt;
@@ -74,7 +103,7 @@ std::optional<Error> whatDoesNotFit(const ModelSpec& s) {
     return unfit("--heads " + text(s.heads) + " cannot share --kv-heads " + text(s.kvHeads));
   if (s.family == "gpt" && s.heads != s.kvHeads)
     return unfit("gpt needs as many key heads as heads; omit --kv-heads");
-  if (s.family == "llama" && s.hidden / s.heads % 2 != 0)
+  if (s.family != "gpt" && s.hidden / s.heads % 2 != 0)
     return unfit("rope rotates pairs, but the head size " + text(s.hidden / s.heads) + " is odd");
   return std::nullopt;
 }
@@ -86,6 +115,7 @@ const std::vector<ModelFamily>& modelFamilies() {
     std::vector<ModelFamily> families = {
         {"gpt", "learned positions, layer_norm with bias, gelu, head tied to the embedding", {}},
         {"llama", "rope, rms_norm, grouped key heads, silu-gated feed-forward", {}},
+        {"mixtral", "as llama, with a feed-forward layer per expert, and top-k routing", {}},
         {"mlp", "feed-forward blocks only: matmul, gelu, matmul", {}},
     };
     for (ModelFamily& f : families)
@@ -122,7 +152,8 @@ Result<ModelSpec> modelSpec(const ModelSpec& wanted, std::string_view size) {
   fill(s.vocab, p->vocab);
   fill(s.seq, p->seq);
   // At least one sequence per data-parallel device.
-  fill(s.batch, std::max(p->batch, s.parallel.size("dp") * s.parallel.size("fsdp") * s.microbatches));
+  fill(s.batch, std::max(p->batch, dataParallelDevices(s) * s.microbatches));
+  if (p->experts > 0) fill(s.experts, p->experts), fill(s.topK, p->topK);
   s.ropeBase = p->ropeBase;
   if (auto why = whatDoesNotFit(s)) return *why;
   return s;

@@ -57,6 +57,28 @@ std::vector<Expr> TrainStep::callLibrary(const char* function, const std::vector
   return resultsOf(o, id(function), types, *body_);
 }
 
+// With ZeRO 1 and 2, dp shards one more dim than of the weight: the first that is unsharded, else the first one.
+// Vectors are too small for sharding to pay off.
+ShardingId TrainStep::stateShardingOf(ValueId weight, bool isHidden) {
+  const ShardingId own = m_[weight].sharding;
+  const size_t stacked = spec_.loop && isHidden ? 1 : 0; // the dim of blocks
+  if (spec_.zero < 1 || spec_.zero > 2 || m_.typeOf(weight).rank() < 2 + stacked) return own;
+  Sharding s = m_.shardings[own];
+  auto dim = std::ranges::find_if(s.dims.begin() + static_cast<ptrdiff_t>(stacked), s.dims.end(),
+                                  [](const DimSharding& d) { return d.parts.empty(); });
+  if (dim == s.dims.end()) dim = s.dims.begin() + static_cast<ptrdiff_t>(stacked);
+  dim->parts.push_back({AxisRef{id("dp")}, 0});
+  return m_.shardings.intern(std::move(s));
+}
+
+// `x`, like the weight `w`, sharded as its state; x itself if that is the weight's own sharding.
+Expr TrainStep::inStateSharding(Expr x, const Weight& w, const std::string& prefix) {
+  if (w.stateSharding == m_[w.value].sharding) return x;
+  const Expr y = ops::shard(x);
+  m_[y].sharding = w.stateSharding;
+  return named(prefix + w.name, y);
+}
+
 // Those of the loss, with master weights in f32, then the states, then the step.
 void TrainStep::declareArguments() {
   for (size_t i = 0; i < given_.size(); ++i) {
@@ -68,7 +90,8 @@ void TrainStep::declareArguments() {
     if (!given_[i].isWeight) type.dims[0] = Dim(type.dims[0].value() * spec_.microbatches);
     const Expr x = argument(name, m_.types.intern(std::move(type)), like.sharding);
     inputs_.push_back(x);
-    if (given_[i].isWeight) weights_.push_back({name, i, given_[i].isHidden, x, {}, {}});
+    if (given_[i].isWeight)
+      weights_.push_back({name, i, given_[i].isHidden, stateShardingOf(x, given_[i].isHidden), x, {}, {}});
   }
   bool counts = false;
   for (Weight& w : weights_) {
@@ -77,7 +100,7 @@ void TrainStep::declareArguments() {
     type.dtype = accumulationType(type.dtype);
     const TypeId state = m_.types.intern(std::move(type));
     for (const char* name : optimizer.state)
-      w.state.push_back(argument(name + ("_" + w.name), state, m_[w.value].sharding));
+      w.state.push_back(argument(name + ("_" + w.name), state, w.stateSharding));
     counts |= optimizer.countsSteps;
   }
   if (counts) step_ = argument("step", m_.tensorType(DType::I32, std::vector<Dim>{}), {});
@@ -131,7 +154,9 @@ std::vector<Expr> TrainStep::overMicroBatches(const std::vector<Expr>& operands)
     const auto results = lossAndGradients(in, own);
     for (size_t k = 0; k < results.size(); ++k) {
       const Expr sum(in, carried[k]);
-      next.push_back(sum + results[k].as(sum.dtype()));
+      Expr term = results[k].as(sum.dtype());
+      if (k > 0 && spec_.zero == 2) term = inStateSharding(term, weights_[k - 1], "micro_d_");
+      next.push_back(sum + term);
     }
     return next;
   });
@@ -168,14 +193,15 @@ TrainStep::Update TrainStep::updateOf(const Weight& w) const {
 // Plain gradient descent is written out; other updates are calls of the library.
 void TrainStep::update(Weight& w) {
   const auto [optimizer, function] = updateOf(w);
+  const Expr old = inStateSharding(w.value, w, "own_");
   if (optimizer->name == std::string_view("sgd")) {
     const double rate = spec_.learningRate > 0 ? spec_.learningRate : optimizer->learningRate;
     const Expr step = named("step_" + w.name, w.gradient.as(w.value.dtype()) * rate);
-    result(w.name, named("new_" + w.name, w.value - step), m_[w.value].sharding, true);
+    result(w.name, named("new_" + w.name, old - step), m_[w.value].sharding, true);
     return;
   }
   const bool isMain = optimizer->name == spec_.optimizer;
-  std::vector<ValueId> operands = {w.value, w.gradient};
+  std::vector<ValueId> operands = {old, w.gradient};
   std::vector<TypeId> types = {w.value.typeId()};
   for (const Expr& s : w.state) operands.push_back(s), types.push_back(s.typeId());
   if (optimizer->countsSteps) operands.push_back(step_);
@@ -213,14 +239,15 @@ void TrainStep::write() {
     if (spec_.masterWeights && w.value.dtype() != spec_.dtype)
       operands[w.argument] = named("low_" + w.name, w.value.as(spec_.dtype));
   auto results = spec_.microbatches > 1 ? overMicroBatches(operands) : lossAndGradients(*body_, operands);
-  for (size_t i = 0; i < weights_.size(); ++i) weights_[i].gradient = results[i + 1];
+  for (size_t i = 0; i < weights_.size(); ++i)
+    weights_[i].gradient = inStateSharding(results[i + 1], weights_[i], "own_d_");
   result("loss", results[0], {}, false);
   if (spec_.clipNorm > 0) clip();
   for (Weight& w : weights_) update(w);
   for (Weight& w : weights_)
     for (size_t i = 0; i < w.state.size(); ++i) {
       const std::string name = updateOf(w).optimizer->state[i] + ("_" + w.name);
-      result(name, named("new_" + name, w.state[i]), m_[w.value].sharding, true);
+      result(name, named("new_" + name, w.state[i]), w.stateSharding, true);
     }
   if (step_.valid()) result("step", named("new_step", step_ + 1), {}, true);
   m_[m_[main_].body].ops = std::move(ops_);

@@ -24,6 +24,8 @@ private:
     std::string name;
     size_t argument = 0; // of the loss
     bool isHidden = false;
+    ShardingId
+        stateSharding; // of its state, its update, and with micro-batches its gradient (ModelSpec::zero)
     Expr value, gradient;
     std::vector<Expr> state;
   };
@@ -40,6 +42,8 @@ private:
   std::vector<Expr> resultsOf(OpId, StrId callee, const std::vector<TypeId>& types, Builder&);
   std::vector<Expr> callLibrary(const char* function, const std::vector<ValueId>& operands,
                                 const std::vector<TypeId>& types);
+  [[nodiscard]] ShardingId stateShardingOf(ValueId weight, bool isHidden);
+  Expr inStateSharding(Expr x, const Weight&, const std::string& prefix);
   void declareArguments();
   [[nodiscard]] std::vector<Expr> lossAndGradients(Builder&, const std::vector<Expr>& operands);
   [[nodiscard]] std::vector<Expr> overMicroBatches(const std::vector<Expr>& operands);

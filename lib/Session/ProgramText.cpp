@@ -206,8 +206,9 @@ Status checkChoices(const LoweringFlags& o) {
   if (!o.reduceDType.empty() && (!dtype || !isFloat(*dtype)))
     return usageError("--reduce-dtype: expected a float dtype such as bf16 or f32, got '" + o.reduceDType +
                       "'");
-  if (!o.recompute.empty() && o.recompute != "gathers" && o.recompute != "cheap" && !parseBytes(o.recompute))
-    return usageError("--recompute: expected gathers, cheap or bytes such as 8GiB, got '" + o.recompute +
+  const bool known = o.recompute == "none" || o.recompute == "gathers" || o.recompute == "cheap";
+  if (!o.recompute.empty() && !known && !parseBytes(o.recompute))
+    return usageError("--recompute: expected none, gathers, cheap or bytes such as 8GiB, got '" + o.recompute +
                       "'");
   const std::vector<std::string_view> schedules = {"none", "gpipe", "1f1b", "interleaved", "zb"};
   if (!o.pipelineSchedule.empty() && std::ranges::find(schedules, o.pipelineSchedule) == schedules.end())

@@ -10,7 +10,7 @@ namespace {
 
 struct ModelOptions {
   ModelSpec spec;
-  std::string size, parallel, dtype = "f32", mode = "forward", recompute = "none", out = "-";
+  std::string size, parallel, dtype = "f32", mode = "forward", recompute = "none", context, out = "-";
 };
 
 Status refuseTrainingFlags(const ModelOptions& o) {
@@ -20,6 +20,7 @@ Status refuseTrainingFlags(const ModelOptions& o) {
                      : o.spec.clipNorm != s.clipNorm         ? "--clip-norm"
                      : o.spec.masterWeights                  ? "--master-weights"
                      : o.spec.microbatches != 1              ? "--microbatches"
+                     : o.spec.zero == 1 || o.spec.zero == 2  ? "--zero"
                                                              : nullptr;
   if (!flag) return Ok{};
   return usageError(std::string(flag) + " needs --mode train");
@@ -34,6 +35,10 @@ Result<int> runModel(Environment& env, ModelOptions& o) {
   o.spec.recompute = o.recompute == "attention" ? ModelRecompute::Attention
                      : o.recompute == "block"   ? ModelRecompute::Block
                                                 : ModelRecompute::None;
+  o.spec.context = o.context == "ring"      ? ModelContext::Ring
+                   : o.context == "gather"  ? ModelContext::Gather
+                   : o.context == "ulysses" ? ModelContext::Ulysses
+                                            : ModelContext::Priced;
   DTC_TRY(auto spec, modelSpec(o.spec, o.size));
   if (o.spec.mode != ModelMode::Train)
     if (Status s = refuseTrainingFlags(o); !s) return s.error();
@@ -58,9 +63,9 @@ std::string familiesHelp() {
       for (const char* s : f.sizes) t += std::string(s) + " ";
       t += "(" + std::string(f.summary) + ")\n";
     }
-    t += "--parallel: dp, fsdp (batch; fsdp shards weights too), cp (sequence), tp (heads, inner dims, "
-         "vocabulary),\n"
-         "  sp (sequence over tp, between blocks), pp (ops are annotated with their stage)";
+    t += "--parallel: dp, fsdp, ep (batch; fsdp shards weights too, ep experts), cp (sequence),\n"
+         "  tp (heads, inner dims, vocabulary), sp (sequence over tp, between blocks), pp (ops are annotated "
+         "with their stage)";
     return t;
   }();
   return text;
@@ -71,7 +76,7 @@ std::string familiesHelp() {
 Verb modelVerb() {
   Verb v;
   v.name = "model";
-  v.usage = "gpt|llama|mlp [flags]";
+  v.usage = "gpt|llama|mixtral|mlp [flags]";
   v.summary = "print a standard model as a program, at any size";
   static const std::string examples = familiesHelp();
   v.examples = examples.c_str();
@@ -93,6 +98,13 @@ Verb modelVerb() {
     number("--vocab", o->spec.vocab, "vocabulary size");
     number("--seq", o->spec.seq, "sequence length");
     number("--batch", o->spec.batch, "batch size");
+    number("--experts", o->spec.experts, "of mixtral: feed-forward layers to choose from");
+    number("--top-k", o->spec.topK, "of mixtral: experts of each token");
+    app.add_option(
+           "--capacity", o->spec.capacity,
+           "of mixtral: rows of a sequence per expert, as a multiple of an even share; others are dropped")
+        ->type_name("FACTOR")
+        ->check(CLI::PositiveNumber.description(""));
     app.add_option("--dtype", o->dtype, "dtype of weights and activations")
         ->type_name("f32|bf16|f16|f64")
         ->check(CLI::IsMember({"f32", "bf16", "f16", "f64"}).description(""));
@@ -100,6 +112,13 @@ Verb modelVerb() {
         ->type_name("forward|loss|train")
         ->check(CLI::IsMember({"forward", "loss", "train"}).description(""));
     app.add_option("--parallel", o->parallel, "parallelism: dp=2,tp=4,sp")->type_name("AXES");
+    app.add_option("--zero", o->spec.zero,
+                   "what dp shards: 1: optimizer state; 2: also summed gradients; 3: also weights")
+        ->type_name("1|2|3")
+        ->check(CLI::Range(int64_t(1), int64_t(3)).description(""));
+    app.add_option("--context", o->context, "how attention works over cp (default: the cheapest way)")
+        ->type_name("ring|gather|ulysses")
+        ->check(CLI::IsMember({"ring", "gather", "ulysses"}).description(""));
     std::vector<std::string> optimizers;
     for (const ModelOptimizer& m : modelOptimizers()) optimizers.emplace_back(m.name);
     app.add_option("--optimizer", o->spec.optimizer, "of --mode train (docs/optimizers.md)")

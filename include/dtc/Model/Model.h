@@ -1,6 +1,6 @@
 #pragma once
-// Well-known models as programs: GPT, Llama and stacks of feed-forward blocks, of any size, annotated with
-// the common parallelization strategies.
+// Well-known models as programs: GPT, Llama, Mixtral and stacks of feed-forward blocks, of any size, annotated
+// with the common parallelization strategies.
 #include "dtc/Support/DType.h"
 #include "dtc/Support/Result.h"
 #include <cstdint>
@@ -13,6 +13,7 @@ namespace dtc {
 // --parallel: the mesh, in the order written. The name of an axis determines its use.
 //   dp    the batch is sharded                                  (data parallel)
 //   fsdp  as dp, and weights are sharded, gathered when used    (ZeRO-3, https://arxiv.org/abs/1910.02054)
+//   ep    as dp, and experts are sharded                        (expert parallel, https://arxiv.org/abs/2006.16668)
 //   cp    positions are sharded                                 (context parallel)
 //   tp    heads, inner dims, vocabulary are sharded             (Megatron-LM, https://arxiv.org/abs/1909.08053)
 //   pp    blocks are assigned to stages, an attribute of ops    (pipeline)
@@ -45,16 +46,30 @@ enum class ModelRecompute : uint8_t {
   Block,     // each block, from its input
 };
 
+// How attention gets the keys of other devices if cp shards positions.
+enum class ModelContext : uint8_t {
+  Priced,  // as the compiler finds cheapest
+  Ring,    // shards of keys and values are passed around (https://arxiv.org/abs/2310.01889)
+  Gather,  // all keys and values are gathered
+  Ulysses, // heads are sharded instead of positions (https://arxiv.org/abs/2309.14509)
+};
+
 // Sizes of 0 are unset: modelSpec fills them in.
 struct ModelSpec {
   std::string family;
   int64_t layers = 0, hidden = 0, heads = 0, kvHeads = 0, ffn = 0, vocab = 0, seq = 0, batch = 0;
   double ropeBase = 10000.0;
-  DType dtype = DType::F32; // of weights and activations
+  int64_t experts = 0, topK = 0; // of a mixture of experts
+  double capacity = 0;           // rows per expert, as a multiple of an even share; 0: no row is dropped
+  DType dtype = DType::F32;      // of weights and activations
   ModelMode mode = ModelMode::Forward;
   ModelRecompute recompute = ModelRecompute::None;
   bool loop = false; // one `for` over stacked weights instead of one copy of the block per layer
   ModelParallel parallel;
+  ModelContext context = ModelContext::Priced;
+  // What dp shards besides the batch (https://arxiv.org/abs/1910.02054): 1: the state of the optimizer; 2: and
+  // gradients of micro-batches; 3: and weights, as fsdp does.
+  int64_t zero = 0;
   // of Train
   std::string optimizer = "sgd";
   double learningRate = 0;    // 0: the optimizer's usual one

@@ -65,8 +65,8 @@ void addAttentionOps(OpRegistry& ops) {
       {"scale", AttrType::Float, "", "default: 1/sqrt(dim)"},
       {"window", AttrType::Int, "0", "sliding window: attend only to keys nearer than this; 0: all"},
       {"ring", AttrType::String, "priced",
-       "ring schedule for causal attention with sharded queries and keys: ordered, balanced, or the faster "
-       "one"},
+       "where queries and keys are sharded: a ring, ordered or (causal) balanced; gather: keys are gathered; "
+       "heads: heads are sharded instead; priced: the cheapest"},
       {"lse", AttrType::Bool, "false",
        "also return the log-sum-exp of each row: [batch, heads, seq], -inf for a row without keys"}};
   attention.rule = attentionRule;
@@ -82,6 +82,7 @@ void addAttentionOps(OpRegistry& ops) {
   attention.offsetOperand = 3;
   attention.derive = [](const OpQuery& q, std::string_view name) -> std::optional<double> {
     if (name == "key parts") return attentionKeyParts(q);
+    if (name == "exchange") return attentionExchange(q);
     return name == "flops per point" ? attentionFlops(q, 1, 1) : std::nullopt;
   };
   attention.samples =

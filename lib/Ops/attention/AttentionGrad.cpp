@@ -271,6 +271,7 @@ void addAttentionGradOp(OpRegistry& ops) {
   grad.offsetOperand = 6;
   grad.derive = [](const OpQuery& q, std::string_view name) -> std::optional<double> {
     if (name == "one kernel") return isOneKernel(q) ? 1 : 0;
+    if (name == "exchange") return attentionExchange(q);
     return name == "flops per point" ? attentionFlops(q, 3, 2) : std::nullopt;
   };
   grad.samples =

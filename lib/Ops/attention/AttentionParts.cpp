@@ -46,6 +46,11 @@ double attentionScale(const OpQuery& q) {
   return 1 / std::sqrt(static_cast<double>(q.type(0).dims[3].value()));
 }
 
+double attentionExchange(const OpQuery& q) {
+  const std::string_view said = q.textAttr("ring");
+  return said == "gather" ? 2 : said == "heads" ? 3 : said == "ordered" || said == "balanced" ? 1 : 0;
+}
+
 std::optional<double> attentionFlops(const OpQuery& q, double productsOfD, double productsOfE) {
   const Dim d = q.type(0).dims[3], e = q.type(2).dims[3];
   if (!d.isStatic() || !e.isStatic() || d.value() == 0 || e.value() == 0) return std::nullopt;
@@ -69,7 +74,7 @@ bool attentionShapeOf(const OpQuery& q, AttentionShape& a) {
     a.groups = *groups;
   }
   if (!makesParts(q) && q.record->name != std::string_view("attention_grad_mask") &&
-      !textChoice(q, "ring", {"priced", "ordered", "balanced"}))
+      !textChoice(q, "ring", {"priced", "ordered", "balanced", "gather", "heads"}))
     return false;
   if (q.intAttr("window") < 0)
     return reportShape(q, "takes a window of at least 0, not " + std::to_string(q.intAttr("window")));

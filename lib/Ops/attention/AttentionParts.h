@@ -23,6 +23,8 @@ struct AttentionShape {
 [[nodiscard]] const Type& attentionMaskType(const OpQuery& q); // if there is one
 // OpRecord::derive: "flops per point" of the rule's points (which count d and e both), for this many matmuls
 // over each pair.
+// `derive` of "exchange": what `ring` prescribes (0: the price decides; 1: a ring; 2: gathered keys; 3: swapped axes).
+[[nodiscard]] double attentionExchange(const OpQuery&);
 [[nodiscard]] std::optional<double> attentionFlops(const OpQuery&, double productsOfD, double productsOfE);
 [[nodiscard]] double attentionScale(const OpQuery&); // for a static head size, or from the attribute
 

@@ -33,6 +33,11 @@ StandardPipeline standardPipeline(Level from, const StandardPipelineOptions& opt
       if (!value.empty() && hasOption(p, option)) step.options.values[option] = value;
     };
     if (options.optLevel == 0 && name == "canonicalize") continue;
+    if (name == "recompute") {
+      if (options.recompute == "none") continue;
+      const bool isScope = options.recompute.empty() || options.recompute == "gathers" || options.recompute == "cheap";
+      set(isScope ? "scope" : "budget", options.recompute.empty() ? "gathers" : options.recompute);
+    }
     if (options.optLevel == 0 || options.fixedReductionOrder) set("limit", "1");
     if (options.fixedReductionOrder) set("order", "fixed");
     set("target", options.target);
@@ -46,14 +51,6 @@ StandardPipeline standardPipeline(Level from, const StandardPipelineOptions& opt
     if (options.strictNonFinite) set("strict-nonfinite", "true");
     if (options.fixedReductionOrder && p.produces == Level::Propagated && from < p.produces)
       pipeline.propagate.push_back({findPass("fix-reduction-order"), {}});
-    if (!options.recompute.empty() && p.produces == Level::Split) {
-      PassStep again{findPass("recompute"), {}};
-      if (options.recompute == "gathers")
-        again.options.values["scope"] = "gathers";
-      else if (options.recompute != "cheap")
-        again.options.values["budget"] = options.recompute;
-      pipeline.lower.push_back(std::move(again));
-    }
     if (!options.pipeline.empty() && options.pipeline != "none" && p.produces == Level::Split) {
       PassStep stages{findPass("pipeline"), {{{"schedule", options.pipeline}}}};
       if (options.fixedReductionOrder) stages.options.values["order"] = "fixed";

@@ -196,14 +196,14 @@ private:
         it->weight += bytes;
       }
     }
-    addSwaps();
+    restrictCandidates();
     for (size_t f = 0; f < candidates_.size(); ++f) {
       auto& list = candidates_[f];
       std::ranges::sort(list, [](auto& a, auto& b) {
         return a.weight != b.weight ? a.weight > b.weight : a.order < b.order;
       });
       // Unsharded is always possible: it is the fallback if two factors compete for an axis.
-      if (std::ranges::none_of(list, [](auto& c) { return c.parts.empty(); })) list.push_back({});
+      if (!(isExchanged(f) && exchange_ == Exchange::Own) && std::ranges::none_of(list, [](auto& c) { return c.parts.empty(); })) list.push_back({});
       if (!rel_.rule.factors[f].communicates() && list.size() == 2 && list[1].parts.empty() &&
           list[1].weight == 0 && onlyUser(list[0].parts, list))
         list.resize(1);
@@ -212,11 +212,45 @@ private:
     }
   }
 
+  // How the op gets what other devices hold along a factor that it communicates along. An op may prescribe it
+  // (OpRecord::derive, "exchange").
+  enum class Exchange : uint8_t { Priced, Own, Gather, Swap };
+
+  // True if the factor communicates, or is passed by one that does: keys, and the queries that they pass.
+  [[nodiscard]] bool isExchanged(size_t f) const {
+    const auto& factors = rel_.rule.factors;
+    if (factors[f].communicates()) return true;
+    if (factors[f].alongside >= 0) return factors[static_cast<size_t>(factors[f].alongside)].communicates();
+    return std::ranges::any_of(factors, [&](const Factor& g) {
+      return g.communicates() && g.alongside == static_cast<int>(f);
+    });
+  }
+
+  // Adds the swaps, and removes the candidates that the op excludes.
+  void restrictCandidates() {
+    const auto prescribed = [&]() -> std::optional<double> {
+      if (!rel_.op.valid() || !s_.m.record(rel_.op).derive) return std::nullopt;
+      return s_.m.record(rel_.op).derive(queryOf(s_.m, rel_.op, quiet_), "exchange");
+    }();
+    exchange_ = static_cast<Exchange>(prescribed.value_or(0));
+    const bool swapped = exchange_ != Exchange::Own && exchange_ != Exchange::Gather && addSwaps();
+    if (exchange_ == Exchange::Swap && !swapped) exchange_ = Exchange::Priced; // impossible
+    if (exchange_ == Exchange::Priced) return;
+    for (size_t f = 0; f < candidates_.size(); ++f) {
+      if (!isExchanged(f)) continue;
+      const bool whole = exchange_ == Exchange::Swap ||
+                         (exchange_ == Exchange::Gather && rel_.rule.factors[f].communicates());
+      std::vector<Candidate> left = candidates_[f];
+      std::erase_if(left, [&](const Candidate& c) { return c.parts.empty() != whole; });
+      if (whole || !left.empty()) candidates_[f] = std::move(left);
+    }
+  }
+
   // If the op would gather a dim, or communicate along it, its axes may be swapped to another dim that the op
   // does not use, and back: an all_to_all moves a small part of what a gather moves (sharding.md, swap).
-  // The dim that shards most bytes of the operands is tried; on ties, the largest.
-  void addSwaps() {
-    if (!rel_.op.valid()) return;
+  // The dim that shards most bytes of the operands is tried; on ties, the largest; in addition to its own axes.
+  bool addSwaps() {
+    if (!rel_.op.valid()) return false;
     PartList parts;
     for (size_t t = 0; t < rel_.tensors.size() && parts.empty(); ++t) {
       if (rel_.tensors[t] == kNoVar) continue;
@@ -228,15 +262,15 @@ private:
       if (parts.empty() && !projections_[t].overflow.empty()) parts = projections_[t].overflow.front().second;
     }
     for (const DimPart& p : parts)
-      if (!p.isAxis()) return;
-    if (parts.empty()) return;
+      if (!p.isAxis()) return false;
+    if (parts.empty()) return false;
     const size_t numOperands = rel_.rule.operands.size();
     int best = -1;
     int64_t bestSize = 0, bestBytes = 0;
-    const int64_t minSize = partsProduct(parts, *mesh_); // shards that are not empty
     for (size_t f = 0; f < rel_.rule.factors.size(); ++f) {
       const Dim size = rel_.rule.factors[f].size;
-      if (rel_.rule.factors[f].kind != FactorKind::Pass || !size.isStatic() || size.value() < minSize)
+      if (rel_.rule.factors[f].kind != FactorKind::Pass || !size.isStatic() ||
+          size.value() < partsProduct(swapped(f, parts), *mesh_)) // else shards would be empty
         continue;
       int64_t bytes = 0;
       bool inAllResults = true;
@@ -251,10 +285,23 @@ private:
       if (!inAllResults || std::pair(bytes, size.value()) <= std::pair(bestBytes, bestSize)) continue;
       best = static_cast<int>(f), bestSize = size.value(), bestBytes = bytes;
     }
-    if (best < 0) return;
+    if (best < 0) return false;
     auto& list = candidates_[static_cast<size_t>(best)];
+    parts = swapped(static_cast<size_t>(best), parts);
+    if (exchange_ == Exchange::Swap) list.clear();
     if (std::ranges::none_of(list, [&](auto& c) { return c.parts == parts; }))
       list.push_back({parts, 0, list.size()});
+    return true;
+  }
+
+  // The axes of factor f in most bytes, and `parts`.
+  [[nodiscard]] PartList swapped(size_t f, const PartList& parts) const {
+    const Candidate* held = nullptr;
+    for (const Candidate& c : candidates_[f])
+      if (disjoint(c.parts, parts, *mesh_) && (!held || c.weight > held->weight)) held = &c;
+    PartList all = held ? held->parts : PartList();
+    all.insert(all.end(), parts.begin(), parts.end());
+    return all;
   }
 
   // A blocked shard has no single offset to pass to the op, and no neighbors for a halo exchange.
@@ -497,6 +544,7 @@ private:
   std::vector<std::vector<Candidate>> candidates_; // by factor
   std::vector<TensorProjection> projections_;      // by tensor
   size_t combinations_ = 1;
+  Exchange exchange_ = Exchange::Priced;
   mutable std::optional<OpWorkModel> model_;
   mutable Diagnostics quiet_;
 };

@@ -34,6 +34,7 @@ public:
   void setFree(ValueId v) { bytes_[v] = 0; }
   void solve(std::span<const ValueId> needed, const RecomputePrices&);
   [[nodiscard]] bool isAgain(OpId o) const { return again_.contains(o); }
+  [[nodiscard]] bool isAnyAgain() const { return !again_.empty(); }
   // In the order of the forward part.
   [[nodiscard]] const std::vector<ValueId>& kept() const { return kept_; }
 

@@ -150,6 +150,7 @@ void rematerializeBlock(Module& m, BlockId block, const Mesh& mesh, const Recomp
                         Rematerialized& done) {
   BlockSplit split(m, block, mesh);
   if (!split.find()) return;
+  const std::vector<OpId> before = m[block].ops;
   split.order();
   RecomputeCut cut(m, mesh, split.forward, {});
   for (ValueId v : m[block].yields) cut.setFree(v);
@@ -157,6 +158,10 @@ void rematerializeBlock(Module& m, BlockId block, const Mesh& mesh, const Recomp
   for (OpId o : m[block].ops)
     if (!split.isForward(o)) forEachRead(m, o, [&](ValueId v) { needed.push_back(v); });
   cut.solve(needed, prices);
+  if (!cut.isAnyAgain()) { // the program as it is written
+    m[block].ops = before;
+    return;
+  }
   Again again(m, block, cut, {});
   std::vector<OpId> out;
   for (OpId o : std::vector<OpId>(m[block].ops)) {
