@@ -123,6 +123,15 @@ std::vector<Expr> TrainStep::lossAndGradients(Builder& b, const std::vector<Expr
   return results;
 }
 
+// With ZeRO 1, sums of micro-batches are of all rows, and reduced after the loop: the first constraint keeps
+// propagation from sharding them in the loop.
+Expr TrainStep::reducedAfterLoop(Expr sum, const Weight& w) {
+  if (w.stateSharding == m_[w.value].sharding) return sum;
+  const Expr all = ops::shard(sum);
+  m_[all].sharding = m_[w.value].sharding;
+  return inStateSharding(named("all_d_" + w.name, all), w, "mean_d_");
+}
+
 // The same, summed over the micro-batches in a loop and divided by their number. Micro-batch i has the rows i,
 // i + n, … of the batch, so that every device has its share of each.
 std::vector<Expr> TrainStep::overMicroBatches(const std::vector<Expr>& operands) {
@@ -162,7 +171,9 @@ std::vector<Expr> TrainStep::overMicroBatches(const std::vector<Expr>& operands)
   });
   for (size_t k = 0; k < sums.size(); ++k) {
     const std::string name = k == 0 ? "loss" : "d_" + weights_[k - 1].name;
-    sums[k] = named(name, named("sum_" + name, sums[k]) / static_cast<double>(n));
+    Expr sum = named("sum_" + name, sums[k]);
+    if (k > 0 && spec_.zero == 1) sum = reducedAfterLoop(sum, weights_[k - 1]);
+    sums[k] = named(name, sum / static_cast<double>(n));
   }
   return sums;
 }

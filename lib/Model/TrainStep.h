@@ -47,6 +47,7 @@ private:
   void declareArguments();
   [[nodiscard]] std::vector<Expr> lossAndGradients(Builder&, const std::vector<Expr>& operands);
   [[nodiscard]] std::vector<Expr> overMicroBatches(const std::vector<Expr>& operands);
+  [[nodiscard]] Expr reducedAfterLoop(Expr sum, const Weight&);
   void clip();
   [[nodiscard]] Update updateOf(const Weight&) const;
   void update(Weight&);

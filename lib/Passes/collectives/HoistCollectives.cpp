@@ -85,7 +85,8 @@ private:
       std::unordered_map<OpId, bool> moves; // by op of the body
       for (OpId o : ops) moves.emplace(o, false);
       for (OpId o : ops)
-        if (isCollective(o) && invariant(o) && (runs || producersMove(o, moves))) moves[o] = true;
+        if (isCollective(o) && invariant(o) && !isGatheredWeight(loop, o) && (runs || producersMove(o, moves)))
+          moves[o] = true;
       for (size_t i = ops.size(); i-- > 0;) {
         if (!moves[ops[i]]) continue;
         for (ValueId v : m_.operands(ops[i]))
@@ -95,6 +96,15 @@ private:
         if (moves[o]) m_[o].parent = b.parent, b.out.push_back(o);
       std::erase_if(ops, [&](OpId o) { return moves[o]; });
     }
+  }
+  // True for a gather of a value whose gradient the loop adds up: in a loop over micro-batches, a weight that is
+  // sharded (ZeRO-3) must not be kept gathered. The loop carries a value of the type of its shard.
+  bool isGatheredWeight(OpId loop, OpId o) const {
+    if (m_.record(o).collective != CollectiveKind::AllGather) return false;
+    const TypeId shard = m_[m_.operand(o, 0)].type;
+    for (uint32_t r = 0; r < m_[loop].numResults; ++r)
+      if (m_[m_.result(loop, r)].type == shard) return true;
+    return false;
   }
   bool isCollective(OpId o) const {
     const OpRecord& rec = m_.record(o);

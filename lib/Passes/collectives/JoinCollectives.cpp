@@ -214,8 +214,34 @@ private:
                 m_[m_.result(o)].type, b);
   }
 
-  // A sum of values that were reduced separately: reduced once, as a sum. The homomorphism table says which
-  // ops are additive.
+  [[nodiscard]] bool isMove(OpId p) const {
+    const CollectiveKind k = m_.record(p).collective;
+    return m_[p].numOperands == 1 && (k == CollectiveKind::AllToAll || k == CollectiveKind::AllGather);
+  }
+
+  // True if each element of the result depends on the same elements of the operands, which have its shape.
+  [[nodiscard]] bool isPointwise(OpId o) const {
+    Diagnostics quiet;
+    Rule rule;
+    if (!m_.record(o).scalar || m_.record(o).sideEffect || !ruleOf(queryOf(m_, o, quiet), rule)) return false;
+    const auto isPlain = [&](const TensorMap& t) {
+      return std::ranges::equal(t.dims, rule.results[0].dims, [](const DimMap& a, const DimMap& b) {
+        return a.plain() && b.plain() && a.terms[0].factor == b.terms[0].factor;
+      });
+    };
+    return std::ranges::all_of(rule.factors, [](const Factor& f) { return f.kind == FactorKind::Pass; }) &&
+           std::ranges::all_of(rule.operands, isPlain);
+  }
+
+  // The homomorphism table says which ops are additive.
+  [[nodiscard]] bool passesReductionOf(OpId reduction, OpId o) const {
+    const auto kind = parsePendingKind(m_.strings[m_.attrs[reductionOf(m_, reduction)].text]);
+    Diagnostics quiet;
+    return kind && passThrough(queryOf(m_, o, quiet), std::vector(m_[o].numOperands, *kind), 0) == kind;
+  }
+
+  // A sum of values that were reduced separately is reduced once. Likewise, a pointwise op of values that were
+  // moved alike is computed before the move.
   bool reducedAfterwards(OpId o, Builder& b) {
     const size_t n = m_[o].numOperands;
     if (n < 2 || m_[o].numResults != 1 || m_[o].numRegions != 0) return false;
@@ -223,8 +249,7 @@ private:
     std::vector<ValueId> pending;
     for (ValueId v : m_.operands(o)) {
       const OpId p = m_.definingOp(v);
-      if (!p.valid() || (m_[p].kind != kinds_.reduceScatter && m_[p].kind != kinds_.allReduce) ||
-          m_[p].parent != m_[o].parent || usesOf(v) != 1 || m_[v].type != m_[m_.result(o)].type)
+      if (!p.valid() || !(reduces(m_.record(p).collective) || isMove(p)) || m_[p].parent != m_[o].parent || usesOf(v) != 1 || m_[v].type != m_[m_.result(o)].type)
         return false;
       producers.push_back(p);
       pending.push_back(m_.operand(p, 0));
@@ -234,20 +259,15 @@ private:
         return false;
     }
     const OpId first = producers.front();
-    const auto kind = parsePendingKind(m_.strings[m_.attrs[reductionOf(m_, first)].text]);
-    Diagnostics quiet;
-    if (!kind || passThrough(queryOf(m_, o, quiet), std::vector(n, *kind), 0) != kind) return false;
+    if (!(isMove(first) ? isPointwise(o) : passesReductionOf(first, o))) return false;
     const OpId sum = m_.makeOp(m_[o].kind, pending, 1, m_[o].attrs, 0, b.loc);
     m_[sum].parent = b.parent;
     m_[m_.result(sum)].type = m_[pending.front()].type;
     b.out.push_back(sum);
     uses_.resize(m_.values.size());
     uses_[m_.result(sum).index] = 1;
-    const AttrId dim = m_.attr(first, "dim");
-    const ValueId reduced =
-        make(m_[first].kind, m_.result(sum),
-             attrsOf({{"dim", dim}, {"op", reductionOf(m_, first)}, {"wire", m_.attr(first, "wire")}}),
-             axesOf(m_, first), m_[m_.result(o)].type, b);
+    const ValueId reduced = make(m_[first].kind, m_.result(sum), withoutOrigin(m_, m_[first].attrs), axesOf(m_, first),
+                                 m_[m_.result(o)].type, b);
     DTC_CHECK(reduced.valid(), "the merged collective has the types of the originals");
     for (OpId p : producers) {
       addWithin(m_, m_.definingOp(reduced), withinOf(m_, p));

@@ -19,13 +19,24 @@ static constexpr DiagKind kUnknownPeak{"over-budget",
                                        "recompute: the memory of this program is unknown until its "
                                        "sizes are bound, so that it cannot have a budget"};
 
+// The block, and the bodies of loops in it that are not one half of a gradient: those over micro-batches have
+// both halves.
+static void rematerializeBlocks(Module& m, BlockId block, const Mesh& mesh, const RecomputePrices& prices,
+                                Rematerialized& done, const std::unordered_set<OpId>& pairs) {
+  for (OpId o : std::vector<OpId>(m[block].ops))
+    if (m.record(o).regions == RegionKind::For && !pairs.contains(o))
+      rematerializeBlocks(m, m.region(o, 0), mesh, prices, done, pairs);
+  rematerializeBlock(m, block, mesh, prices, done);
+}
+
 static Rematerialized rewrite(Module& m, const RecomputePrices& prices) {
   Rematerialized done;
   for (FuncId f : m.order) {
     const Mesh mesh = meshValueOf(m, f);
     const size_t before = done.ops;
-    rematerializeLoops(m, m[f].body, mesh, prices, done);
-    rematerializeBlock(m, m[f].body, mesh, prices, done);
+    std::unordered_set<OpId> pairs;
+    rematerializeLoops(m, m[f].body, mesh, prices, done, pairs);
+    rematerializeBlocks(m, m[f].body, mesh, prices, done, pairs);
     if (done.ops > before) setRecomputes(m, f);
   }
   return done;

@@ -85,6 +85,12 @@ void RecomputeCut::solve(std::span<const ValueId> needed, const RecomputePrices&
   findKept(needed);
 }
 
+bool RecomputeCut::isUseful(const RecomputePrices& prices) const {
+  return prices.scope != RecomputeScope::Gathers || std::ranges::any_of(again_, [&](OpId o) {
+           return m_.record(o).collective == CollectiveKind::AllGather;
+         });
+}
+
 // A value without a price is on the sink side even if nothing needs it.
 void RecomputeCut::findKept(std::span<const ValueId> needed) {
   std::unordered_set<ValueId> seen;

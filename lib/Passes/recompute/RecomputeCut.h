@@ -34,7 +34,8 @@ public:
   void setFree(ValueId v) { bytes_[v] = 0; }
   void solve(std::span<const ValueId> needed, const RecomputePrices&);
   [[nodiscard]] bool isAgain(OpId o) const { return again_.contains(o); }
-  [[nodiscard]] bool isAnyAgain() const { return !again_.empty(); }
+  // False if there is nothing to gain: with RecomputeScope::Gathers, if no gather is computed again.
+  [[nodiscard]] bool isUseful(const RecomputePrices&) const;
   // In the order of the forward part.
   [[nodiscard]] const std::vector<ValueId>& kept() const { return kept_; }
 

@@ -158,7 +158,7 @@ void rematerializeBlock(Module& m, BlockId block, const Mesh& mesh, const Recomp
   for (OpId o : m[block].ops)
     if (!split.isForward(o)) forEachRead(m, o, [&](ValueId v) { needed.push_back(v); });
   cut.solve(needed, prices);
-  if (!cut.isAnyAgain()) { // the program as it is written
+  if (!cut.isUseful(prices)) { // ops stay in the order of the text
     m[block].ops = before;
     return;
   }

@@ -13,7 +13,9 @@ struct Rematerialized {
 };
 
 // Pairs of a `for` and a later `for` that reads rows of its stacked results (the loops of a gradient).
-void rematerializeLoops(Module&, BlockId, const Mesh&, const RecomputePrices&, Rematerialized&);
+// Adds their loops to `pairs`.
+void rematerializeLoops(Module&, BlockId, const Mesh&, const RecomputePrices&, Rematerialized&,
+                        std::unordered_set<OpId>& pairs);
 // The ops of a block before and after the point with the most live bytes.
 void rematerializeBlock(Module&, BlockId, const Mesh&, const RecomputePrices&, Rematerialized&);
 

@@ -36,6 +36,7 @@ public:
       if (!isReplaced(k)) cut.setFree(m_[body_].yields[k]);
     for (const auto& [o, k] : rows_) needed.push_back(m_[body_].yields[k]);
     cut.solve(needed, prices);
+    if (!cut.isUseful(prices)) return;
     ValueMap copies;
     std::vector<OpId> head;
     stack(cut, copies, head);
@@ -208,15 +209,16 @@ private:
 } // namespace
 
 void rematerializeLoops(Module& m, BlockId block, const Mesh& mesh, const RecomputePrices& prices,
-                        Rematerialized& done) {
+                        Rematerialized& done, std::unordered_set<OpId>& pairs) {
   const auto isLoop = [&](OpId o) { return m.record(o).regions == RegionKind::For; };
   for (size_t b = 0; b < m[block].ops.size(); ++b) {
     for (uint32_t k = 0; k < m[m[block].ops[b]].numRegions; ++k)
-      rematerializeLoops(m, m.region(m[block].ops[b], k), mesh, prices, done);
+      rematerializeLoops(m, m.region(m[block].ops[b], k), mesh, prices, done, pairs);
     for (size_t f = 0; isLoop(m[block].ops[b]) && f < b; ++f) {
       if (!isLoop(m[block].ops[f])) continue;
       LoopPair pair(m, block, m[block].ops[f], m[block].ops[b], mesh);
       if (!pair.find()) continue;
+      pairs.insert({m[block].ops[f], m[block].ops[b]});
       pair.remember();
       pair.rewrite(prices, done);
     }

@@ -96,16 +96,20 @@ private:
   // Constrains `dims` to be unsharded; the others are left to propagation.
   ShardingId unshardedAlong(ValueId v, std::span<const int64_t> dims) {
     Sharding s;
+    if (!hasMesh()) return {};
     s.mesh = MeshId(0);
     s.dims.resize(m_.typeOf(v).rank());
     for (DimSharding& d : s.dims) d.open = true;
     for (int64_t d : dims) s.dims[static_cast<size_t>(d)].open = false;
     return m_.shardings.intern(std::move(s));
   }
-  ShardingId replicated(ValueId v) { return m_.shardings.replicated(MeshId(0), m_.typeOf(v).rank()); }
+  ShardingId replicated(ValueId v) {
+    return !hasMesh() ? ShardingId() : m_.shardings.replicated(MeshId(0), m_.typeOf(v).rank());
+  }
+  [[nodiscard]] bool hasMesh() const { return m_.shardings.numMeshes() > 0; }
 
   ValueId constrain(ValueId v, ShardingId sharding, OpId of, BlockId b, std::vector<OpId>& out) {
-    if (m_[v].kind == ValueKind::Literal || m_[v].kind == ValueKind::Symbol) return v;
+    if (!hasMesh() || m_[v].kind == ValueKind::Literal || m_[v].kind == ValueKind::Symbol) return v;
     const OpId o = m_.makeOp(shard_, std::array{v}, 1, {}, 0, m_[of].loc);
     m_[o].parent = b;
     m_[o].attrs = inheritedAttrs(m_, of);
@@ -193,8 +197,7 @@ bool fixReductionOrderPass(Module& m, const PassOptions&, Diagnostics& diags) {
   for (FuncId f : m.order)
     if (m[f].spmd) diags.error(kLocal, m[f].loc, m.strings[m[f].name]);
   if (m.shardings.numMeshes() > 1 && !m.order.empty()) diags.error(kMeshes, m[m.order[0]].loc);
-  if (diags.hasErrors() || m.shardings.numMeshes() == 0)
-    return !diags.hasErrors(); // without a mesh nothing is sharded
+  if (diags.hasErrors()) return false;
   OrderFixer fixer(m, diags);
   for (FuncId f : std::vector<FuncId>(m.order)) fixer.run(f);
   return !diags.hasErrors();
