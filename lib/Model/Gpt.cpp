@@ -31,7 +31,8 @@ Module gptModule(ModelWriter& p) {
   const ModelSpec& s = p.spec();
   const auto [tokens, labels] = tokenInputs(p);
   const Expr table = p.weight("tok_emb", {s.vocab, s.hidden}, {p.tpAxes(), {}});
-  const Expr positions = p.weight("pos_emb", {s.seq, s.hidden}, {p.axes({"cp"}), {}});
+  const Axes sequence = s.parallel.sequence ? p.axes({"cp", "tp"}) : p.axes({"cp"});
+  const Expr positions = p.weight("pos_emb", {s.seq, s.hidden}, {sequence, {}});
   const Expr embedded = p.named("embedded", embedding(tokens, table));
   Expr x = shardPositions(p, "x0", p.named("positioned", embedded + positions));
   x = p.layers(x, [&](Expr in) {
