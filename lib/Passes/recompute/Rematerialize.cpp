@@ -73,6 +73,14 @@ public:
   }
   [[nodiscard]] bool isForward(OpId o) const { return isForward_.contains(o); }
 
+  // Instead of order(): ops behind the first op of the backward part belong to it.
+  void keepOrder() {
+    const auto& ops = m_[block_].ops;
+    isForward_.insert(forward.begin(), forward.end());
+    for (size_t i = first_; i < ops.size(); ++i) isForward_.erase(ops[i]);
+    std::erase_if(forward, [&](OpId o) { return !isForward(o); });
+  }
+
   // Moves ops behind the first op of the backward part to right after their operands: those of the forward part
   // so that their results, not their operands, are kept; those far behind their operands, such as the updates of
   // weights at the end of the program, so that the operands, and what a kernel computes them from, do not wait.
@@ -151,7 +159,8 @@ void rematerializeBlock(Module& m, BlockId block, const Mesh& mesh, const Recomp
   BlockSplit split(m, block, mesh);
   if (!split.find()) return;
   const std::vector<OpId> before = m[block].ops;
-  split.order();
+  // Moving an op shortens the life of its operands, which only matters if arithmetic is repeated.
+  prices.scope == RecomputeScope::Gathers ? split.keepOrder() : split.order();
   RecomputeCut cut(m, mesh, split.forward, {});
   for (ValueId v : m[block].yields) cut.setFree(v);
   std::vector<ValueId> needed;
