@@ -208,8 +208,8 @@ Status checkChoices(const LoweringFlags& o) {
                       "'");
   const bool known = o.recompute == "none" || o.recompute == "gathers" || o.recompute == "cheap";
   if (!o.recompute.empty() && !known && !parseBytes(o.recompute))
-    return usageError("--recompute: expected none, gathers, cheap or bytes such as 8GiB, got '" + o.recompute +
-                      "'");
+    return usageError("--recompute: expected none, gathers, cheap or bytes such as 8GiB, got '" +
+                      o.recompute + "'");
   const std::vector<std::string_view> schedules = {"none", "gpipe", "1f1b", "interleaved", "zb"};
   if (!o.pipelineSchedule.empty() && std::ranges::find(schedules, o.pipelineSchedule) == schedules.end())
     return usageError("--pipeline-schedule: " + unknownWord("schedule", o.pipelineSchedule, schedules));

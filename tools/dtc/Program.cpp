@@ -98,10 +98,10 @@ void addLoweringOptions(CLI::App& app, LoweringFlags& o) {
       ->check(CLI::IsMember({"any", "fixed"}));
   app.add_flag("--library-gelu", o.libraryGelu,
                "fuse gelu's tanh form and its gradient into the cuBLASLt epilogue (tanh within 2^-11)");
-  app.add_option(
-         "--recompute", o.recompute,
-         "compute values again in the backward part: nothing, gathered ones (default), cheap ones, or as this "
-         "memory needs")
+  app.add_option("--recompute", o.recompute,
+                 "compute values again in the backward part: nothing, gathered ones (default), cheap ones, "
+                 "or as this "
+                 "memory needs")
       ->type_name("none|gathers|cheap|BYTES");
   addPipelineOption(app, o);
   app.add_flag("--no-overlap", o.noOverlap, "do not overlap collectives with kernels");

@@ -85,7 +85,8 @@ private:
       std::unordered_map<OpId, bool> moves; // by op of the body
       for (OpId o : ops) moves.emplace(o, false);
       for (OpId o : ops)
-        if (isCollective(o) && invariant(o) && !isGatheredWeight(loop, o) && (runs || producersMove(o, moves)))
+        if (isCollective(o) && invariant(o) && !isGatheredWeight(loop, o) &&
+            (runs || producersMove(o, moves)))
           moves[o] = true;
       for (size_t i = ops.size(); i-- > 0;) {
         if (!moves[ops[i]]) continue;

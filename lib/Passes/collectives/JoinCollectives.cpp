@@ -249,7 +249,8 @@ private:
     std::vector<ValueId> pending;
     for (ValueId v : m_.operands(o)) {
       const OpId p = m_.definingOp(v);
-      if (!p.valid() || !(reduces(m_.record(p).collective) || isMove(p)) || m_[p].parent != m_[o].parent || usesOf(v) != 1 || m_[v].type != m_[m_.result(o)].type)
+      if (!p.valid() || !(reduces(m_.record(p).collective) || isMove(p)) || m_[p].parent != m_[o].parent ||
+          usesOf(v) != 1 || m_[v].type != m_[m_.result(o)].type)
         return false;
       producers.push_back(p);
       pending.push_back(m_.operand(p, 0));
@@ -266,8 +267,8 @@ private:
     b.out.push_back(sum);
     uses_.resize(m_.values.size());
     uses_[m_.result(sum).index] = 1;
-    const ValueId reduced = make(m_[first].kind, m_.result(sum), withoutOrigin(m_, m_[first].attrs), axesOf(m_, first),
-                                 m_[m_.result(o)].type, b);
+    const ValueId reduced = make(m_[first].kind, m_.result(sum), withoutOrigin(m_, m_[first].attrs),
+                                 axesOf(m_, first), m_[m_.result(o)].type, b);
     DTC_CHECK(reduced.valid(), "the merged collective has the types of the originals");
     for (OpId p : producers) {
       addWithin(m_, m_.definingOp(reduced), withinOf(m_, p));

@@ -33,9 +33,10 @@ StandardPipeline standardPipeline(Level from, const StandardPipelineOptions& opt
       if (!value.empty() && hasOption(p, option)) step.options.values[option] = value;
     };
     if (options.optLevel == 0 && name == "canonicalize") continue;
-    if (name == "recompute") {
+    if (hasOption(p, "budget")) {
       if (options.recompute == "none") continue;
-      const bool isScope = options.recompute.empty() || options.recompute == "gathers" || options.recompute == "cheap";
+      const bool isScope =
+          options.recompute.empty() || options.recompute == "gathers" || options.recompute == "cheap";
       set(isScope ? "scope" : "budget", options.recompute.empty() ? "gathers" : options.recompute);
     }
     if (options.optLevel == 0 || options.fixedReductionOrder) set("limit", "1");

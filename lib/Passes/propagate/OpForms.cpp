@@ -203,7 +203,9 @@ private:
         return a.weight != b.weight ? a.weight > b.weight : a.order < b.order;
       });
       // Unsharded is always possible: it is the fallback if two factors compete for an axis.
-      if (!(isExchanged(f) && exchange_ == Exchange::Own) && std::ranges::none_of(list, [](auto& c) { return c.parts.empty(); })) list.push_back({});
+      if (!(isExchanged(f) && exchange_ == Exchange::Own) &&
+          std::ranges::none_of(list, [](auto& c) { return c.parts.empty(); }))
+        list.push_back({});
       if (!rel_.rule.factors[f].communicates() && list.size() == 2 && list[1].parts.empty() &&
           list[1].weight == 0 && onlyUser(list[0].parts, list))
         list.resize(1);
@@ -221,9 +223,8 @@ private:
     const auto& factors = rel_.rule.factors;
     if (factors[f].communicates()) return true;
     if (factors[f].alongside >= 0) return factors[static_cast<size_t>(factors[f].alongside)].communicates();
-    return std::ranges::any_of(factors, [&](const Factor& g) {
-      return g.communicates() && g.alongside == static_cast<int>(f);
-    });
+    return std::ranges::any_of(
+        factors, [&](const Factor& g) { return g.communicates() && g.alongside == static_cast<int>(f); });
   }
 
   // Adds the swaps, and removes the candidates that the op excludes.
