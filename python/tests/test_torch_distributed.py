@@ -93,6 +93,20 @@ class TorchDistributed(unittest.TestCase):
         self.check(self.styles(), mesh=self.mesh)
         self.check({"0.weight": [Replicate(), Shard(0)], "0.bias": [Replicate(), Shard(0)]}, mesh=self.mesh, data="dp")
 
+    def test_a_gradient_is_gathered_once(self):
+        import torch
+        from torch.distributed.tensor import Shard
+        from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, SequenceParallel
+
+        self.model = torch.nn.Sequential(torch.nn.LayerNorm(6), torch.nn.Linear(6, 8), torch.nn.Tanh(),
+                                         torch.nn.Linear(8, 4))
+        styles = {"0": SequenceParallel(sequence_dim=0), "1": ColwiseParallel(input_layouts=Shard(0)),
+                  "3": RowwiseParallel(output_layouts=Shard(0))}
+        step = self.check(styles, mesh=self.mesh["tp"])
+        # The activation of "1", and the gradient of the result of "3", which both of its matmuls read.
+        gathers = [c for c in step.collectives() if c["kind"] == "all_gather"]
+        self.assertEqual(len(gathers), 2, gathers)
+
     def test_tied_weights_and_parameters_of_the_loss(self):
         import torch
         from torch.distributed.tensor.parallel import ColwiseParallel

@@ -1,15 +1,18 @@
 // Merges equal collectives, and combines a collective with one that undoes or continues it.
+#include "analysis/FusionForm.h"
 #include "analysis/PartitionReshard.h"
 #include "analysis/Within.h"
 #include "collectives/CollectiveSteps.h"
 #include "dtc/IR/Homomorphism.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/infer/Varying.h"
+#include "dtc/Ops/OpFunctions.h"
 #include "dtc/Ops/OpName.h"
 #include "dtc/Passes/analysis/Clone.h"
 #include "dtc/Sharding/Projection.h"
 #include "dtc/Support/Result.h"
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 namespace dtc {
@@ -18,7 +21,7 @@ namespace {
 
 class Joiner {
 public:
-  Joiner(Module& m, Diagnostics& diags) : m_(m), diags_(diags), kinds_(*m.registry) {
+  Joiner(Module& m, Diagnostics& diags) : m_(m), diags_(diags), kinds_(*m.registry), forms_(m) {
     const UseCounts uses(m);
     for (uint32_t v = 0; v < m.values.size(); ++v) uses_.push_back(uses[ValueId(v)]);
   }
@@ -51,7 +54,7 @@ private:
           out.push_back(o);
         continue;
       }
-      if (isUnused(o) || shared(o) || joinedWithProducer(o, b)) {
+      if (isUnused(o) || shared(o, b) || joinedWithProducer(o, b)) {
         changed = true;
         continue;
       }
@@ -95,32 +98,102 @@ private:
     if (!m_[now].name && m_[now].kind == ValueKind::OpResult) m_[now].name = m_[old].name;
   }
 
-  size_t keyOf(OpId o) const {
-    size_t h = m_[o].kind;
-    for (ValueId v : m_.operands(o)) h = h * 0x100000001b3ull ^ v.index;
-    for (const NamedAttr& a : withoutOrigin(m_, m_[o].attrs))
-      h = h * 0x100000001b3ull ^ (a.name.index * 31ull + a.value.index);
-    return h;
-  }
-  bool equal(OpId a, OpId b) const {
-    if (m_[a].kind != m_[b].kind || withoutOrigin(m_, m_[a].attrs) != withoutOrigin(m_, m_[b].attrs) ||
-        m_[a].numResults != m_[b].numResults || !std::ranges::equal(m_.operands(a), m_.operands(b)))
-      return false;
-    for (uint32_t r = 0; r < m_[a].numResults; ++r)
-      if (m_[m_.result(a, r)].type != m_[m_.result(b, r)].type) return false;
-    return true;
+  // A value as another one with its dims in another order: dim i is dim order[i] of `root`.
+  struct Ordered {
+    ValueId root;
+    std::vector<size_t> order;
+  };
+  // Skips the ops that only permute dims; their records' rules say so.
+  Ordered ordered(ValueId v) {
+    Ordered result{v, std::vector<size_t>(m_.typeOf(v).dims.size())};
+    std::iota(result.order.begin(), result.order.end(), size_t(0));
+    for (OpId p = m_.definingOp(v); p.valid() && m_[p].numOperands == 1 && m_[p].numResults == 1;
+         p = m_.definingOp(result.root)) {
+      const auto from = permutationOf(forms_.of(p));
+      if (!from) break;
+      for (size_t& dim : result.order) dim = (*from)[dim];
+      result.root = m_.operand(p, 0);
+    }
+    return result;
   }
 
-  // Finds an equal collective before it, in this block or in an enclosing one.
-  bool shared(OpId o) {
+  // What a collective does, in terms of its operand before permutations: equal for x and its transpose.
+  struct Meaning {
+    std::vector<ValueId> operands;
+    std::vector<size_t> order; // of the operand, if there is one; else empty
+    AttrList attrs;
+    std::vector<int64_t> dims; // the attributes that are dims, as dims of the root
+  };
+  Meaning meaningOf(OpId o) {
+    Meaning meaning;
+    const std::span<const ValueId> operands = m_.operands(o);
+    meaning.operands.assign(operands.begin(), operands.end());
+    meaning.attrs = withoutOrigin(m_, m_[o].attrs);
+    const CollectiveKind kind = m_.record(o).collective;
+    // Ops without communication are not worth a transpose; p2p has types of its own for each message.
+    if (operands.size() != 1 || m_[o].numResults != 1 || !hasGroups(kind) ||
+        kind == CollectiveKind::AllSlice || kind == CollectiveKind::P2p)
+      return meaning;
+    Ordered operand = ordered(operands[0]);
+    meaning.operands = {operand.root};
+    meaning.order = std::move(operand.order);
+    for (const AttrSpec& spec : m_.record(o).attrs) {
+      if (spec.type != AttrType::Dim) continue;
+      meaning.dims.push_back(static_cast<int64_t>(meaning.order[size_t(dimOf(m_, o, spec.name))]));
+      std::erase_if(meaning.attrs, [&](const NamedAttr& a) { return m_.strings[a.name] == spec.name; });
+    }
+    return meaning;
+  }
+
+  size_t keyOf(OpId o) {
+    const Meaning meaning = meaningOf(o);
+    size_t h = m_[o].kind;
+    for (ValueId v : meaning.operands) h = h * 0x100000001b3ull ^ v.index;
+    for (const NamedAttr& a : meaning.attrs)
+      h = h * 0x100000001b3ull ^ (a.name.index * 31ull + a.value.index);
+    for (int64_t dim : meaning.dims) h = h * 0x100000001b3ull ^ static_cast<size_t>(dim);
+    return h;
+  }
+
+  // The order of the dims of `a`'s result that gives `b`'s; empty: they are equal. Nothing if they differ.
+  std::optional<std::vector<int64_t>> orderFrom(OpId a, OpId b) {
+    const Meaning first = meaningOf(a), second = meaningOf(b);
+    if (m_[a].kind != m_[b].kind || first.attrs != second.attrs || first.dims != second.dims ||
+        first.operands != second.operands || m_[a].numResults != m_[b].numResults)
+      return std::nullopt;
+    if (first.order == second.order) {
+      for (uint32_t r = 0; r < m_[a].numResults; ++r)
+        if (m_[m_.result(a, r)].type != m_[m_.result(b, r)].type) return std::nullopt;
+      return std::vector<int64_t>();
+    }
+    std::vector<int64_t> order;
+    for (size_t dim : second.order)
+      order.push_back(std::ranges::find(first.order, dim) - first.order.begin());
+    return order;
+  }
+
+  // Finds an equal collective before it, in this block or in an enclosing one. One of the same value with its
+  // dims in another order is permuted instead of a second communication.
+  bool shared(OpId o, Builder& b) {
     auto [first, last] = seen_.equal_range(keyOf(o));
     for (auto it = first; it != last; ++it) {
-      if (isGone(it->second) || !equal(it->second, o)) continue;
-      for (uint32_t r = 0; r < m_[o].numResults; ++r) replace(m_.result(o, r), m_.result(it->second, r));
-      addWithin(m_, it->second, withinOf(m_, o));
+      const OpId before = it->second;
+      const auto order = isGone(before) ? std::nullopt : orderFrom(before, o);
+      if (!order) continue;
+      if (order->empty())
+        for (uint32_t r = 0; r < m_[o].numResults; ++r) replace(m_.result(o, r), m_.result(before, r));
+      else
+        replace(m_.result(o), permuted(m_.result(before), *order, b));
+      addWithin(m_, before, withinOf(m_, o));
       return true;
     }
     return false;
+  }
+  ValueId permuted(ValueId v, const std::vector<int64_t>& order, Builder& b) {
+    const ValueId result = ops::transpose(Expr(b, v), order);
+    uses_.resize(m_.values.size());
+    ++uses_[v.index];
+    return result;
   }
 
   bool joinedWithProducer(OpId o, Builder& b) {
@@ -374,6 +447,7 @@ private:
   Module& m_;
   Diagnostics& diags_;
   CollectiveKinds kinds_;
+  FusionForms forms_;
   MeshId mesh_;
   std::optional<Varying> varying_; // of the function
   size_t known_ = 0;               // the values at the start of the round
