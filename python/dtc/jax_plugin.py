@@ -10,6 +10,7 @@ import functools
 import itertools
 import os
 import pathlib
+import threading
 import traceback
 import uuid
 import weakref
@@ -134,6 +135,22 @@ def _run_exported_for_cpu():
         return of_jax(ctx, *args, exported=exported)
 
     mlir.register_lowering(primitive, lowering, platform=NAME)
+
+
+class _PythonSignals(ctypes.Structure):
+    """The functions of Python with which the library lets signals, such as that of Ctrl-C, end a run."""
+
+    _functions = ("PyGILState_Ensure", "PyGILState_Release", "PyErr_CheckSignals", "PyErr_Fetch", "PyErr_Restore",
+                  "Py_AddPendingCall")
+    _fields_ = [("main_thread", ctypes.c_ulong), *((name, ctypes.c_void_p) for name in _functions)]
+
+
+def _end_runs_at_signals(library):
+    signals = _PythonSignals(threading.main_thread().ident)
+    for name in _PythonSignals._functions:
+        setattr(signals, name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p))
+    _end_runs_at_signals.kept = signals  # the library has its address
+    ctypes.CDLL(library).dtc_set_python_signals(ctypes.byref(signals))
 
 
 class _HostFunctions:
@@ -356,6 +373,7 @@ def initialize():
     _lower_like_cpu()
     _layouts_are_row_major()
     _run_exported_for_cpu()
+    _end_runs_at_signals(path)
     functions = _HostFunctions(path)
     _call_python(functions)
     _compute_on_cpu(functions)

@@ -52,6 +52,33 @@ class Callbacks(unittest.TestCase):
             print("sum", f(10), f(20))
             """, "0 1 2 0 1 2 sum 13 23")
 
+    def test_interrupt(self):
+        self.check("""
+            import os, signal, threading, time
+            def step(i, v):
+                return jnp.sin(v) + v.sum()
+            f = jax.jit(lambda v: lax.fori_loop(0, 10**8, step, v))
+            begin = time.monotonic()
+            def sent(signum, call, *arguments):
+                timer = threading.Timer(0.3, os.kill, (os.getpid(), signum))
+                timer.start()
+                try:
+                    return call(*arguments)
+                except BaseException as e:
+                    return type(e).__name__
+                finally:
+                    timer.join()
+            print(sent(signal.SIGINT, f, x), sent(signal.SIGINT, f.lower(x).compile(), x))
+            def late(*_):
+                raise TimeoutError
+            signal.signal(signal.SIGUSR1, late)
+            print(sent(signal.SIGUSR1, f, x))
+            signal.signal(signal.SIGUSR1, lambda *_: print("seen"))  # the run goes on
+            g = jax.jit(lambda v: lax.while_loop(lambda c: c[0] < 10**6, lambda c: (c[0] + 1, step(0, c[1])), (0, v))[0])
+            print(sent(signal.SIGUSR1, g, x), jnp.sum(x))
+            assert time.monotonic() - begin < 60
+            """, "KeyboardInterrupt KeyboardInterrupt TimeoutError seen 1000000 15.0")
+
     def test_without_operands(self):
         self.check("""
             count = iter(range(9))

@@ -1,6 +1,7 @@
 #include "Program.h"
 
 #include "ElementTypes.h"
+#include "Interrupts.h"
 #include "OpSharding.h"
 #include "PartitionText.h"
 #include "dtc/Eval/Eval.h"
@@ -77,7 +78,9 @@ bool PjrtProgram::compile(std::string text, int64_t numPartitions, const std::st
   options.backend.name = backend;
   options.lowering.wholeAxisResults = true;
   program_ = CompiledProgram::compile(source, options, std::move(machine), error);
-  return program_ && describe(error);
+  if (!program_) return false;
+  program_->setInterrupt({&isInterruptedByPython, nullptr});
+  return describe(error);
 }
 
 const std::string& PjrtProgram::partitionText() const {
