@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
+import inspect
 import os
 import tempfile
 import threading
-from typing import Any, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
 from . import _core
 from ._errors import UsageError
@@ -124,6 +127,36 @@ def _state_of(program: Any) -> dict[str, Any]:
     return {name: state[name].detach() for name in taken}
 
 
+# Other names for arguments of compile().
+_ALIASES = {
+    "bindings": "bind",
+    "device": "backend",
+    "device_mesh": "mesh",
+    "dynamic_shapes": "dims",
+    "in_shardings": "shardings",
+    "num_threads": "threads",
+    "optimization_level": "opt_level",
+    "target": "backend",
+}
+
+
+def _suggesting(function: Callable[..., Executable]) -> Callable[..., Executable]:
+    """Answers unknown keyword arguments with the nearest known one."""
+    known = [name for name, p in inspect.signature(function).parameters.items() if p.kind == p.KEYWORD_ONLY]
+
+    @functools.wraps(function)
+    def call(*args: Any, **named: Any) -> Executable:
+        for name in named:
+            if name not in known and name != "program":
+                near = _ALIASES.get(name) or next(iter(difflib.get_close_matches(name, known, 1)), None)
+                hint = f"did you mean {near}=?" if near else f"options of `dtc run` are given as options={{{name.replace('_', '-')!r}: ...}}"
+                raise TypeError(f"dtc.compile has no argument '{name}'; {hint}")
+        return function(*args, **named)
+
+    return call
+
+
+@_suggesting
 def compile(
     program: Any,
     *,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 
 
@@ -53,7 +54,7 @@ def _diagnostic(entry: dict) -> Diagnostic:
     return Diagnostic(
         severity=entry.get("severity", "error"),
         kind=entry.get("kind") or "",
-        message=entry.get("message", ""),
+        message=_in_python(entry.get("message", "")),
         file=entry.get("file") or "",
         line=entry.get("line") or 0,
         column=entry.get("column") or 0,
@@ -61,7 +62,41 @@ def _diagnostic(entry: dict) -> Diagnostic:
     )
 
 
+def _dims(found: "re.Match") -> str:
+    return "dims={" + ", ".join(f'"{name}": {size}' for name, size in re.findall(r"--dim (\w+)=(\w+)", found[0])) + "}"
+
+
+# Flags of the command line in messages, and what they are in Python, the longest form first.
+_SPELLINGS = (
+    (re.compile(r"--dim \w+=\w+(?: --dim \w+=\w+)*"), _dims),
+    (re.compile(r"--bind (\S+?)=(?:FILE|\w+)\.npy"), r'bind={"\1": VALUE}'),
+    (re.compile(r"--mesh (\w+=\w+:\w+(?:,\w+:\w+)*(?:,…)?)"), r'mesh="\1"'),
+    (re.compile(r"--sharding '(\S+?)=([^']*)'"), r'shardings={"\1": "\2"}'),
+    (re.compile(r"--(dim|sharding)(?=(?: \S+)?:)"), r"\1s"),
+    (re.compile(r"--(bind|mesh|entry)(?=(?: \S+)?:)"), r"\1"),
+    (re.compile(r"--(dim|sharding)(?![\w-])"), r"\1s="),
+    (re.compile(r"--(bind|mesh|entry)(?![\w-])"), r"\1="),
+    (re.compile(r"--(policy|recompute|reduce-dtype|reduction-order) ([\w-]+)"), r'options={"\1": "\2"}'),
+    (re.compile(r"--(policy|recompute|reduce-dtype|reduction-order)(?![\w-])"), r'options["\1"]'),
+)
+
+
+def _in_python(text: str) -> str:
+    """A message with the arguments of dtc.compile instead of flags. Indented lines quote the program."""
+    lines = text.split("\n")
+    for i, line in enumerate(lines):
+        if not line.startswith(" ") and "--" in line:
+            for flag, argument in _SPELLINGS:
+                lines[i] = flag.sub(argument, lines[i])
+    return "\n".join(lines)
+
+
 def make_error(status: int, text: str, diagnostics_json: str) -> Error:
     """The exception for a status of the C API. `diagnostics_json`: as dtc_error_json returns it."""
     diagnostics = tuple(_diagnostic(d) for d in json.loads(diagnostics_json))
-    return _CLASSES.get(status, InternalError)(text.rstrip("\n"), diagnostics)
+    return _CLASSES.get(status, InternalError)(_in_python(text.rstrip("\n")), diagnostics)
+
+
+def make_command_error(status: int, text: str) -> Error:
+    """The same for a command line."""
+    return _CLASSES.get(status, InternalError)(text.rstrip("\n"))

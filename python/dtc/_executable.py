@@ -110,6 +110,7 @@ class Executable:
         self._sized: OrderedDict[tuple, _core.Executable] = OrderedDict()
         self._lock = threading.Lock()
         self._static: Optional[_core.Executable] = None
+        self._last_shapes: Sequence[Optional[Sequence[int]]] = ()  # of the last call, with symbolic sizes
         # Tensors of arguments that calls do not give, by name; and where they are among the arguments.
         self._bound: dict[str, Any] = dict(bound or {})
         self._from_files: set[int] = set()  # positions of arguments that the executable holds
@@ -339,6 +340,7 @@ class Executable:
         shapes = tuple(None if a is None else tuple(getattr(a, "shape", ())) for a in args)
         with self._lock:
             core = self._sized.get(shapes)
+            self._last_shapes = shapes
             if core is not None:
                 self._sized.move_to_end(shapes)
                 return core
@@ -351,15 +353,23 @@ class Executable:
                 self._sized.popitem(last=False)
             return core
 
-    # --- what it does: the reports of the command line ---
+    # --- what it does: the reports of the command line; with symbolic sizes, those of the last call ---
+
+    def _size_flags(self) -> list[str]:
+        sizes: dict[str, int] = {}
+        for argument, shape in zip(self._signature.describe(False) if self._last_shapes else (), self._last_shapes):
+            for symbol, size in zip(argument[3], shape or ()):
+                if isinstance(symbol, str) and symbol.isidentifier():
+                    sizes[symbol] = size
+        return [word for symbol, size in sizes.items() for word in ("--dim", f"{symbol}={size}")]
 
     def explain(self, value: str = "") -> "Report":
         """Why a value is sharded as it is; without a value: every collective, why it is needed and what it costs."""
-        return self._source.report("explain", *([_percent(value)] if value else []))
+        return self._source.report("explain", *([_percent(value)] if value else []), *self._size_flags())
 
     def view(self, value: str = "", what: str = "") -> "Report":
         """A drawing: the shards of a value, or what='mesh', 'layout', 'graph' or 'schedule'."""
-        words = ([_percent(value)] if value else []) + (["--what", what] if what else [])
+        words = ([_percent(value)] if value else []) + (["--what", what] if what else []) + self._size_flags()
         return self._source.report("view", *words, svg=what != "layout")  # which is text only
 
     def stats(self, *args: Any) -> "Report":
@@ -457,7 +467,7 @@ class Source:
     def run_report(self, executable: Executable, args: Sequence[Any], *words: str) -> Report:
         import tempfile
 
-        inputs: list[str] = ["--input", "*=randn(1)"]
+        inputs: list[str] = [*executable._size_flags(), "--input", "*=randn(1)"]
         with tempfile.TemporaryDirectory(prefix="dtc-") as folder:
             if args:
                 import numpy

@@ -339,7 +339,7 @@ std::string command(const std::vector<std::string>& words, std::variant<std::str
   }
   if (code == DTC_OK) return streams[0];
   nb::object exception =
-      nb::module_::import_("dtc._errors").attr("make_error")(code, streams[0] + streams[1], "[]");
+      nb::module_::import_("dtc._errors").attr("make_command_error")(code, streams[0] + streams[1]);
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
   throw nb::python_error();
 }

@@ -264,6 +264,14 @@ LONG = """func @main(%x: f32[64]) -> (%y: f32[64]) {
 """
 
 
+class UnknownArguments(unittest.TestCase):
+    def test_suggestions(self):
+        for name, expected in (("sharding", "did you mean shardings="), ("in_shardings", "did you mean shardings="),
+                               ("num_threads", "did you mean threads="), ("policy", "options={'policy': ...}")):
+            with self.assertRaisesRegex(TypeError, f"dtc.compile has no argument '{name}'; .*{expected}"):
+                dtc.compile(unary("neg"), **{name: 1})
+
+
 class Interrupts(unittest.TestCase):
     def interrupted(self, f, x):
         timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))

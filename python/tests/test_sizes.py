@@ -84,6 +84,27 @@ class Sizes(unittest.TestCase):
         with self.assertRaisesRegex(dtc.ProgramError, r"bind them with --dim N=NUMBER \[unbound-sizes\]"):
             dtc.command(["import", self.model(LAST_ROWS)])
 
+    def test_reports(self):
+        f = dtc.compile(self.model(LAST_ROWS))
+        with self.assertRaisesRegex(dtc.ProgramError, r'--dim N=NUMBER'):
+            f.view(what="graph")
+        for rows in (4, 3):
+            f(np.ones((rows, 8), np.float32))
+            self.assertIn(f"f32[{rows}, 4]", f.view(what="graph").text)
+            self.assertIn("does not communicate", f.explain().text)
+            self.assertIn("step", f.stats().text)
+        self.assertIn("dur", f.trace(np.ones((3, 8), np.float32)).text)
+
+    def test_messages_name_arguments(self):
+        program = "mesh @m = [a=2]\nfunc @f(%x: f32[N]) -> (%y: f32[N]) {\n  %y = neg %x\n  return %y\n}\n"
+        for expected, given in ((r"dims: unknown symbolic size 'M'", {"dims": {"M": 3}}),
+                                (r"mesh: unknown mesh", {"mesh": {"p": {"a": 2}}}),
+                                (r'as in mesh="pod=dp:4,tp:2"', {"mesh": "m"}),
+                                (r"entry: unknown function 'g'", {"entry": "g"})):
+            with self.subTest(expected), self.assertRaisesRegex(dtc.Error, expected) as raised:
+                dtc.compile(program, **given)
+            self.assertNotIn("--", str(raised.exception))
+
     def test_bound_inputs(self):
         path = os.path.join(self.folder, "r.onnx")
         text = HEAD + INPUT.format('input { name: "axes" type { tensor_type { elem_type: 7 shape { dim { dim_value: 1 } } } } }\n')
@@ -94,7 +115,7 @@ class Sizes(unittest.TestCase):
         np.testing.assert_array_equal(dtc.compile(path, bind={"axes": np.array([1])})(x), x.sum(1))
         np.save(path + ".npy", np.array([0]))
         np.testing.assert_array_equal(dtc.compile(path, bind={"axes": path + ".npy"})(x), x.sum(0))
-        with self.assertRaisesRegex(dtc.ProgramError, "--bind axes=FILE.npy"):
+        with self.assertRaisesRegex(dtc.ProgramError, r'bind={"axes": VALUE}'):
             dtc.compile(path)(x, np.array([1]))
 
 

@@ -1,9 +1,11 @@
 #include "dtc/Import/rows/Shapes.h"
 
 #include "dtc/IR/LocalShape.h"
+#include "dtc/Import/rows/Context.h"
 #include "dtc/Support/Checked.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstring>
 
@@ -27,9 +29,13 @@ bool isStatic(const Dims& dims) { return std::ranges::all_of(dims, &Dim::isStati
 std::vector<int64_t> staticDims(Builder& b, const Dims& dims) {
   std::vector<int64_t> out;
   for (const Dim& d : dims) {
-    if (!d.isStatic())
-      b.mismatch("symbolic size " + printDim(d, b.module.dims, b.module.strings) +
-                 ", but a number is needed");
+    if (!d.isStatic()) {
+      const std::string size = printDim(d, b.module.dims, b.module.strings);
+      const bool symbol =
+          std::ranges::all_of(size, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+      throw ImportError{"needs the size " + size + " as a number; bind " +
+                        (symbol ? "it with --dim " + size + "=NUMBER" : "its symbols with --dim")};
+    }
     out.push_back(d.value());
   }
   return out;

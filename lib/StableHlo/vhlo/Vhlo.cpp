@@ -443,6 +443,7 @@ Result<std::string> vhloText(const std::string& name, std::string_view content) 
   if (!content.starts_with(kBytecodeMagic)) module = jaxExportModule(content);
   const size_t base = module.empty() ? 0 : static_cast<size_t>(module.data() - content.data());
   ByteFault fault;
+  if (base != 0 && !isWholeJaxExport(content, fault)) return located(name, 0, fault);
   Bytecode bc;
   if (!readBytecode(module, bc, fault)) return located(name, base, fault);
   BcText text(bc, (size_t{1} << 20) + 256 * content.size());
