@@ -1,6 +1,6 @@
-# What a wheel leaves out: files for C programs, which the other packages have. And wheels have no symbolic links: a shared library keeps the one name by which programs open it, libx.so.2 of libx.so,
-# libx.so.2 and libx.so.2.6.   cmake -DROOT=FOLDER -P flatten.cmake
-file(REMOVE_RECURSE "${ROOT}/lib/cmake" "${ROOT}/lib/pkgconfig" "${ROOT}/include")
+# Makes a wheel's folder of an installed one: cmake -DROOT=FOLDER -P flatten.cmake
+# Wheels have no symbolic links: a shared library keeps the one name by which programs open it, libx.so.2 of libx.so,
+# libx.so.2 and libx.so.2.6. Files by which C programs find libdtc.so name that one. The other library is left out.
 file(GLOB runtime "${ROOT}/lib/libdtc_runtime*")
 if(runtime)
   file(REMOVE ${runtime})
@@ -18,3 +18,15 @@ foreach(link IN LISTS links)
     file(REMOVE "${link}")
   endif()
 endforeach()
+
+file(GLOB library RELATIVE "${ROOT}/lib" "${ROOT}/lib/libdtc.so.*")
+set(pc "${ROOT}/lib/pkgconfig/dtc.pc")
+file(READ "${pc}" text)
+string(REPLACE "-L\${libdir} -ldtc" "\${libdir}/${library} -Wl,-rpath,\${libdir}" text "${text}")
+file(WRITE "${pc}" "${text}")
+file(GLOB targets "${ROOT}/lib/cmake/dtc/dtcTargets*.cmake")
+file(REMOVE ${targets})
+file(COPY "${CMAKE_CURRENT_LIST_DIR}/dtcConfig.cmake" DESTINATION "${ROOT}/lib/cmake/dtc")
+# Pages for developers of dtc, who have a clone.
+set(docs "${ROOT}/share/doc/dtc/docs")
+file(REMOVE_RECURSE "${docs}/internals" "${docs}/decisions.md" "${docs}/developing.md" "${docs}/adding-an-op.md")

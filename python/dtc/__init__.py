@@ -32,6 +32,38 @@ def command(words: Sequence[str], input: Union[str, bytes] = "") -> str:
     return _core.command([os.fspath(word) for word in words], input)
 
 
+def _installed(*folders: str) -> str:
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), *folders)
+    if not os.path.isdir(path):
+        raise FileNotFoundError(f"{path}: the installed package has this folder, and a build tree has not")
+    return path
+
+
+def get_docs() -> str:
+    """The folder of the documentation and the examples: README.md, docs/ and examples/."""
+    return _installed("share", "doc", "dtc")
+
+
+def get_include() -> str:
+    """The folder of the C API's headers: #include <dtc/dtc.h>."""
+    return _installed("include")
+
+
+def get_library_dir() -> str:
+    """The folder of libdtc.so.1."""
+    return _installed("lib")
+
+
+def get_cmake_dir() -> str:
+    """The folder for CMake's find_package(dtc): cmake -Ddtc_DIR=..."""
+    return _installed("lib", "cmake", "dtc")
+
+
+def get_pkgconfig_dir() -> str:
+    """The folder of dtc.pc, for PKG_CONFIG_PATH."""
+    return _installed("lib", "pkgconfig")
+
+
 __all__ = [
     "Diagnostic",
     "Error",
@@ -44,4 +76,9 @@ __all__ = [
     "Value",
     "command",
     "compile",
+    "get_cmake_dir",
+    "get_docs",
+    "get_include",
+    "get_library_dir",
+    "get_pkgconfig_dir",
 ]

@@ -95,6 +95,52 @@ def runs(context, name, binary, library, expected, folder):
         context.passed()
 
 
+def linked(context, name, prefix, folder):
+    """The program, compiled with pkg-config."""
+    flags = [f"-I{prefix}/include", f"-L{prefix}/lib", "-ldtc"]
+    if shutil.which("pkg-config"):
+        asked = subprocess.run(["pkg-config", "--cflags", "--libs", "dtc"], capture_output=True, text=True,
+                               env={**os.environ, "PKG_CONFIG_PATH": f"{prefix}/lib/pkgconfig"})
+        flags = asked.stdout.split()
+        if asked.returncode:
+            context.failed(f"capi pkg-config {name}", asked.stderr)
+    elif not (prefix / "lib" / "libdtc.so").exists():
+        return None  # a wheel has no name for -ldtc
+    binary = folder / ("first-" + name.replace(" ", "-"))
+    done = context.run(compiler(), "-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", folder / "first.c", *flags, "-o", binary)
+    if done.returncode:
+        context.failed(f"capi compile {name}", done.stderr)
+        return None
+    return binary
+
+
+def configured(context, name, prefix, folder):
+    """The program, compiled with find_package."""
+    build = folder / ("build-" + name.replace(" ", "-"))
+    for command in (["-S", folder, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}", f"-DCMAKE_C_COMPILER={compiler()}"],
+                    ["--build", build]):
+        done = context.run("cmake", *command)
+        if done.returncode:
+            context.failed(f"capi {name}", done.stdout[-1000:] + done.stderr[-1000:])
+            return None
+    return build / "first"
+
+
+def flattened(context, prefix, folder):
+    """What a wheel has of an installed tree."""
+    for part in ("include", "lib/cmake", "lib/pkgconfig"):
+        shutil.copytree(prefix / part, folder / part)
+    for file in (*prefix.glob("lib/libdtc*"), *(prefix / "lib" / "dtc" / p for p in PLUGINS)):
+        if file.exists():
+            to = folder / file.relative_to(prefix)
+            to.parent.mkdir(exist_ok=True)
+            shutil.copy(file, to, follow_symlinks=False)
+    done = context.run("cmake", f"-DROOT={folder}", "-P", context.root / "packaging/flatten.cmake")
+    if done.returncode or any((folder / "lib").glob("libdtc_runtime*")) or len(list((folder / "lib").glob("libdtc.so*"))) != 1:
+        context.failed("capi flatten", done.stderr or "a wheel has one name of libdtc.so, and no libdtc_runtime.so")
+    return folder
+
+
 def check_program(context, folder):
     """The page's program in each layout in which libdtc.so is used."""
     text, expected = program_of(context.root / "docs/c-api.md")
@@ -104,17 +150,8 @@ def check_program(context, folder):
     if done.returncode:
         context.failed("capi install", done.stderr[-2000:])
         return
-    flags = [f"-I{prefix}/include", f"-L{prefix}/lib", "-ldtc"]
-    if shutil.which("pkg-config"):
-        asked = subprocess.run(["pkg-config", "--cflags", "--libs", "dtc"], capture_output=True, text=True,
-                               env={**os.environ, "PKG_CONFIG_PATH": f"{prefix}/lib/pkgconfig"})
-        flags = asked.stdout.split()
-        if asked.returncode:
-            context.failed("capi pkg-config", asked.stderr)
-    binary = folder / "first"
-    done = context.run(compiler(), "-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", folder / "first.c", *flags, "-o", binary)
-    if done.returncode:
-        context.failed("capi compile", done.stderr)
+    binary = linked(context, "installed", prefix, folder)
+    if binary is None:
         return
     wheel = folder / "wheel"
     wheel.mkdir()
@@ -125,13 +162,14 @@ def check_program(context, folder):
     for name, library in (("installed", prefix / "lib"), ("build tree", context.build / "bin"), ("one folder", wheel)):
         runs(context, name, binary, library, expected, folder)
     (folder / "CMakeLists.txt").write_text(PROJECT)
-    for command in (["-S", folder, "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={prefix}", f"-DCMAKE_C_COMPILER={compiler()}"],
-                    ["--build", folder / "build"]):
-        done = context.run("cmake", *command)
-        if done.returncode:
-            context.failed("capi find_package", done.stdout[-1000:] + done.stderr[-1000:])
-            return
-    runs(context, "find_package", folder / "build" / "first", prefix / "lib", expected, folder)
+    flat = flattened(context, prefix, folder / "flat")
+    for name, tree in (("find_package", prefix), ("find_package in a wheel", flat)):
+        binary = configured(context, name, tree, folder)
+        if binary is not None:
+            runs(context, name, binary, tree / "lib", expected, folder)
+    binary = linked(context, "in a wheel", flat, folder)
+    if binary is not None:
+        runs(context, "pkg-config in a wheel", binary, flat / "lib", expected, folder)
 
 
 def check_headers(context, folder):

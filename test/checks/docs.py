@@ -156,7 +156,7 @@ def check(context):
     whole = partial = 0
     folder = scratch_folder(context)
     shell = f'set -o pipefail; PATH="{context.build / "bin"}:$PATH"; '
-    for path in context.files("README.md", "docs/*.md"):
+    for path in context.files("README.md", "docs/*.md", "packaging/*.md"):
         program, page = None, (context.root / path).read_text()
         complaints = list(page_complaints(context.root, path, page))
         for line, why in complaints:

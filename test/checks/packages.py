@@ -102,6 +102,12 @@ def wheel(context, folder, file):
               "assert (f(x, w) == 32).all() and f.mesh == {'d': 2}\n"
               "print('called')\n")
     judge(context, "wheel: the module", context.run(folder / "bin/python", "-c", script, program), "called")
+    script = ("import dtc, os\n"
+              "assert os.path.exists(dtc.get_include() + '/dtc/dtc.h') and os.path.exists(dtc.get_library_dir() + '/libdtc.so.1')\n"
+              "assert os.path.exists(dtc.get_cmake_dir() + '/dtcConfig.cmake')\n"
+              "assert os.path.exists(dtc.get_docs() + '/docs/python.md') and os.path.exists(dtc.get_docs() + '/examples/mlp.dt')\n"
+              "print(dtc.get_pkgconfig_dir())\n")
+    judge(context, "wheel: files for C", context.run(folder / "bin/python", "-c", script), "pkgconfig")
     limit = 50_000_000
     if file.stat().st_size < limit:
         context.passed()
