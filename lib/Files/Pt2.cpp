@@ -6,9 +6,11 @@
 #include "dtc/Support/Words.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstring>
 #include <new>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
 #include <unordered_map>
 
@@ -93,6 +95,7 @@ public:
 
   Status open();
   Result<std::string> program() const override;
+  Result<std::map<std::string, std::string>> sizeNames() const override;
   std::vector<std::string> names() const override { return names_; }
   bool has(std::string_view name) const override { return tensors_.contains(std::string(name)); }
   Result<TensorSource> tensor(std::string_view name, std::optional<DType> want,
@@ -175,6 +178,35 @@ Result<json> Pt2File::parsed(const ZipEntry& e) const {
 }
 
 Result<std::string> Pt2File::program() const { return text(*entry("models/model.json")); }
+
+// A name that the program may have as a symbol of its own would stand for two sizes.
+static bool isSizeName(std::string_view name) {
+  const auto letter = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
+  const bool symbol = name.size() > 1 && std::all_of(name.begin() + 1, name.end(),
+                                                     [](unsigned char c) { return std::isdigit(c) != 0; });
+  return !name.empty() && name.size() < 40 && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
+         std::ranges::all_of(name, letter) && !(symbol && (name[0] == 's' || name[0] == 'u'));
+}
+
+Result<std::map<std::string, std::string>> Pt2File::sizeNames() const {
+  std::map<std::string, std::string> out;
+  const ZipEntry* e = entry("extra/dtc/sizes.json");
+  if (!e) return out;
+  DTC_TRY(const json document, parsed(*e));
+  if (!document.is_object()) return invalid("its entry " + jsonString(e->name) + " is not an object");
+  std::set<std::string> taken;
+  for (const auto& [symbol, name] : document.items()) {
+    if (!name.is_string() || !isSizeName(name.get_ref<const std::string&>()))
+      return invalid("its entry " + jsonString(e->name) + " has no name for " +
+                     jsonString(symbol.substr(0, 40)) +
+                     ": a name has letters, digits and _, and is not of the form s0");
+    if (!taken.insert(name.get<std::string>()).second)
+      return invalid("its entry " + jsonString(e->name) + " gives two sizes the name " +
+                     jsonString(name.get<std::string>()));
+    out.emplace(symbol, name.get<std::string>());
+  }
+  return out;
+}
 
 Status Pt2File::readConfig(const std::string& folder, const std::string& config) {
   const ZipEntry* e = entry(folder + config);

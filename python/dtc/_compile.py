@@ -80,10 +80,10 @@ def _is_text(program: str) -> bool:
 
 def _exported_file(program: Any) -> "tempfile._TemporaryFileWrapper":
     """A torch.export.ExportedProgram as a file, which lives as long as the executable reads its weights."""
-    import torch
+    from .torch import save
 
     file = tempfile.NamedTemporaryFile(prefix="dtc-", suffix=".pt2")
-    torch.export.save(program, file.name)
+    save(program, file.name)
     return file
 
 

@@ -137,6 +137,30 @@ class Torch(unittest.TestCase):
         call = torch.compile(lambda x: x * weights + torch.tensor([3.0, 4.0, 5.0]), backend=dtc_backend())
         torch.testing.assert_close(call(torch.ones(2, 3)), torch.tensor([[4.0, 6.0, 8.0]] * 2))
 
+    def test_names_of_dims(self):
+        import tempfile
+
+        import torch
+        from torch.export import Dim
+
+        class Model(torch.nn.Module):
+            def forward(self, x, pair):
+                return x @ pair["y"].T
+
+        batch = Dim("batch")
+        shapes = {"x": {0: batch}, "pair": {"y": {0: Dim("rows", max=9), 1: Dim.STATIC}}}
+        given = torch.randn(4, 3), {"y": torch.randn(5, 3)}
+        program = torch.export.export(Model(), given, dynamic_shapes=shapes)
+        f = dtc.compile(program)
+        torch.testing.assert_close(f(given[0], given[1]["y"]), Model()(*given))
+        for flags in (f._source.flags, ["--dim", "batch=3", "--dim", "rows=5"]):
+            self.assertIn("does not communicate", dtc.command(["explain", f._source.name, *flags]))
+        with tempfile.TemporaryDirectory() as folder:
+            dtc.torch.save(program, folder + "/m.pt2")
+            self.assertIn("%x: f32[batch, 3], %pair_y: f32[rows, 3]", dtc.command(["import", folder + "/m.pt2"]))
+            loaded = torch.export.load(folder + "/m.pt2")
+            torch.testing.assert_close(loaded.module()(*given), Model()(*given))
+
     def test_dynamic_sizes(self):
         import torch
 

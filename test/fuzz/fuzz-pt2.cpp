@@ -38,6 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     auto source = (*archive)->tensor(name, {});
     if (source && source->shape().size() < 4) (void)source->tensor();
   }
+  (void)(*archive)->sizeNames();
   if (const auto text = (*archive)->program()) import(*text, false);
   return 0;
 }

@@ -2,6 +2,7 @@
 // What `torch.export.save` writes: a zip archive of stored entries with the program as JSON, and the raw storages
 // of its parameters, buffers and constants, which are read by range. Pickled entries are never read.
 #include "dtc/Files/TensorArchive.h"
+#include <map>
 #include <optional>
 
 namespace dtc {
@@ -10,6 +11,9 @@ class Pt2Archive : public TensorArchive {
 public:
   // The text of models/model.json. Errors: Input if it is damaged, Machine if memory runs out.
   [[nodiscard]] virtual Result<std::string> program() const = 0;
+  // The user's names of symbolic sizes, {"s77": "batch"}: the extra file dtc/sizes.json, which dtc.torch.save
+  // writes. Empty without one.
+  [[nodiscard]] virtual Result<std::map<std::string, std::string>> sizeNames() const = 0;
 
 protected:
   using TensorArchive::TensorArchive;

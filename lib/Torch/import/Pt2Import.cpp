@@ -18,7 +18,8 @@ Result<ImportedProgram> importPt2(InputFile file, const OpRegistry& registry, co
   const std::string path = file.path();
   DTC_TRY(const auto archive, openPt2(std::move(file)));
   DTC_TRY(const auto text, archive->program());
-  return importTorchProgram(path, text, registry, options, diags);
+  DTC_TRY(auto sizes, archive->sizeNames());
+  return importTorchProgram(path, text, registry, options, diags, std::move(sizes));
 }
 
 constexpr GraphFormat kPt2{
@@ -32,9 +33,9 @@ const GraphFormat& pt2Format() { return kPt2; }
 
 Result<ImportedProgram> importTorchProgram(const std::string& name, const std::string& text,
                                            const OpRegistry& registry, const ImportOptions& options,
-                                           Diagnostics& diags) {
+                                           Diagnostics& diags, std::map<std::string, std::string> sizeNames) {
   ImportedProgram out(registry);
-  TorchSymbols symbols(out.module, {options.sizes.begin(), options.sizes.end()});
+  TorchSymbols symbols(out.module, {options.sizes.begin(), options.sizes.end()}, std::move(sizeNames));
   TorchPlacement placement;
   auto file = readTorchProgram(text, symbols, placement);
   if (!file)

@@ -110,8 +110,8 @@ Term power(const Term& a, const Term& b) {
 class SreprParser {
 public:
   SreprParser(std::string_view text, const std::map<std::string, int64_t, std::less<>>& bound,
-              std::set<std::string>& names)
-      : text_(text), bound_(bound), names_(names) {}
+              const std::map<std::string, std::string>& renamed, std::set<std::string>& names)
+      : text_(text), bound_(bound), renamed_(renamed), names_(names) {}
 
   std::optional<Term> whole() {
     auto t = term(0);
@@ -172,7 +172,9 @@ private:
     const size_t end = text_.find(')', at_); // assumptions: positive=True
     if (end == text_.npos) return std::nullopt;
     at_ = end + 1;
-    const std::string own(*name);
+    std::string own(*name);
+    const auto given = renamed_.find(own);
+    if (given != renamed_.end()) own = given->second;
     if (const auto known = bound_.find(own); known != bound_.end()) {
       names_.insert(own);
       return numberTerm(known->second);
@@ -182,7 +184,8 @@ private:
         std::ranges::all_of(
             own, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; });
     // u0, zuf0: computed by the program
-    if (!named || own[0] == 'u' || own.starts_with("zu")) return unknownTerm(own.substr(0, 40));
+    const bool computed = given == renamed_.end() && (own.starts_with('u') || own.starts_with("zu"));
+    if (!named || computed) return unknownTerm(own.substr(0, 40));
     names_.insert(own);
     return Term{true, 1, {own}, own};
   }
@@ -203,6 +206,7 @@ private:
 
   std::string_view text_;
   const std::map<std::string, int64_t, std::less<>>& bound_;
+  const std::map<std::string, std::string>& renamed_;
   std::set<std::string>& names_;
   size_t at_ = 0;
 };
@@ -211,7 +215,7 @@ private:
 
 ImportInt TorchSymbols::read(std::string_view srepr) {
   ImportInt out;
-  const auto term = SreprParser(srepr, bound_, names_).whole();
+  const auto term = SreprParser(srepr, bound_, renamed_, names_).whole();
   if (!term || !term->known || (!term->symbols.empty() && term->coefficient <= 0)) {
     out.expression = term ? term->text : std::string(srepr.substr(0, kMaxTextBytes));
     if (out.expression.empty()) out.expression = "?";

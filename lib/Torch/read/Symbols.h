@@ -10,9 +10,10 @@ namespace dtc {
 
 class TorchSymbols {
 public:
-  // `bound`: the values of symbols that --dim gives.
-  TorchSymbols(Module& m, std::map<std::string, int64_t, std::less<>> bound)
-      : m_(m), bound_(std::move(bound)) {}
+  // `bound`: the values of symbols that --dim gives. `renamed`: the names that symbols have instead of their own.
+  TorchSymbols(Module& m, std::map<std::string, int64_t, std::less<>> bound,
+               std::map<std::string, std::string> renamed = {})
+      : m_(m), bound_(std::move(bound)), renamed_(std::move(renamed)) {}
 
   // A number, a product of symbols, or else the expression as text, "s17 + s77". Strings that are not such
   // expression are returned as text, too.
@@ -23,6 +24,7 @@ public:
 private:
   Module& m_;
   std::map<std::string, int64_t, std::less<>> bound_;
+  std::map<std::string, std::string> renamed_;
   std::set<std::string> names_;
 };
 

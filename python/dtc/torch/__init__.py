@@ -8,8 +8,9 @@ torch.Size([1, 2])
 """
 
 from ._backend import backend, compile_graph
+from ._save import save, size_names
 
-__all__ = ["Parallel", "backend", "compile_graph", "export_local", "parallelize", "shard"]
+__all__ = ["Parallel", "backend", "compile_graph", "export_local", "parallelize", "save", "shard", "size_names"]
 
 # What needs torch.distributed is loaded when it is used.
 _LAZY = {"Parallel": "_parallel", "parallelize": "_parallel", "shard": "_shard", "export_local": "_local"}

@@ -1,0 +1,39 @@
+"""Files of exported programs, with the user's names of dynamic dims."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+
+def size_names(program: Any) -> dict[str, str]:
+    """The names of the Dims that a torch.export.ExportedProgram was exported with, by its symbols: {"s77": "batch"}.
+
+    Empty for a program that was loaded from a file: torch.export.save does not write them.
+    """
+    named: dict[str, str] = {}
+    for node in program.graph.nodes:
+        value = node.meta.get("val") if node.op == "placeholder" else None
+        for size in getattr(value, "shape", ()):
+            environment = getattr(getattr(size, "node", None), "shape_env", None)
+            if environment is None:
+                continue
+            given = getattr(environment, "source_name_to_debug_name", {})
+            for symbol, sources in environment.var_to_sources.items():
+                own = environment.replace(symbol)
+                for source in sources:
+                    name = given.get(source.name() if callable(source.name) else source.name, "")
+                    # Names of the form s0 are those of symbols.
+                    if own.is_Symbol and name.isidentifier() and name.isascii() and not re.fullmatch(r"[su]\d+", name):
+                        named.setdefault(str(own), name)
+            return {symbol: name for symbol, name in named.items() if list(named.values()).count(name) == 1}
+    return named
+
+
+def save(program: Any, path: Any) -> None:
+    """torch.export.save with the names of dynamic dims, which dtc then has for symbolic sizes."""
+    import torch
+
+    names = size_names(program)
+    torch.export.save(program, path, extra_files={"dtc/sizes.json": json.dumps(names)} if names else None)
