@@ -8,6 +8,7 @@ import contextlib
 import ctypes
 import functools
 import itertools
+import logging
 import os
 import pathlib
 import threading
@@ -74,6 +75,7 @@ def _lower_like_cpu():
 _COMPUTED_ON_CPU = {
     "jax._src.lax.linalg": {"eig_p": None, "geqp3_p": None, "hessenberg_p": None, "schur_p": None,
                             "tridiagonal_p": None, "tridiagonal_solve_p": lambda p: p.get("perturb_singular")},
+    "jax._src.buffer_callback": {"buffer_callback_p": None},  # whose function gets buffers of that platform
 }
 
 
@@ -100,7 +102,8 @@ def _compute_on_cpu(functions):
             manual = isinstance(ctx.module_context.axis_context, sharding_impls.SPMDAxisContext)
             types = [mlir.aval_to_ir_type(ctx.module_context, a) for a in ctx.avals_out]
             return list(mlir.custom_call(functions.add(function, manual), operands=list(operands),
-                                         result_types=types).results)
+                                         result_types=types,
+                                         has_side_effect=params.get("has_side_effect", False)).results)
 
         return lower
 
@@ -297,6 +300,36 @@ def _layouts_are_row_major():
     pxla._get_layouts_from_executable = layouts
 
 
+def _use_persistent_cache():
+    """JAX's cache of executables is for platforms that it knows. Programs that call functions of this process are not
+    stored."""
+    import types
+
+    from jax._src import compilation_cache, compiler, config
+
+    of_jax, compile_of_jax = compilation_cache.is_cache_used, compiler.compile_or_get_cached
+
+    def is_cache_used(backend):
+        known = types.SimpleNamespace(platform="cpu") if backend.platform == NAME else backend
+        return of_jax(known)
+
+    def compile_or_get_cached(backend, computation, devices, compile_options, host_callbacks, executable_devices,
+                              *others, **named):
+        if backend.platform == NAME and compilation_cache.is_cache_used(backend):
+            text = computation.operation.get_asm(large_elements_limit=16)
+            if f"@{NAME}.host" in text or f'"{NAME}.host' in text:
+                level = logging.WARNING if config.explain_cache_misses.value else logging.DEBUG
+                compiler.logger.log(level, "Not writing persistent cache entry for %s because it uses host callbacks",
+                                    computation.operation.attributes["sym_name"])
+                return compiler.backend_compile_and_load(backend, computation, executable_devices, compile_options,
+                                                         host_callbacks)
+        return compile_of_jax(backend, computation, devices, compile_options, host_callbacks, executable_devices,
+                              *others, **named)
+
+    compilation_cache.is_cache_used = is_cache_used
+    compiler.compile_or_get_cached = compile_or_get_cached
+
+
 def _keep_cpu():
     """Callbacks get their arguments as arrays of JAX's CPU platform, which is initialized with this one. The
     configuration is the user's, and stays as it is."""
@@ -379,4 +412,5 @@ def initialize():
     _compute_on_cpu(functions)
     _partition_custom_functions()
     _take_branches_for_cpu()
+    _use_persistent_cache()
     _keep_cpu()

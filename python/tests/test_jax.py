@@ -79,6 +79,35 @@ class Callbacks(unittest.TestCase):
             assert time.monotonic() - begin < 60
             """, "KeyboardInterrupt KeyboardInterrupt TimeoutError seen 1000000 15.0")
 
+    def test_buffers(self):
+        self.check("""
+            from jax.experimental.buffer_callback import buffer_callback
+            def double(context, out, v):
+                np.asarray(out)[...] = np.asarray(v) * 2
+            f = buffer_callback(double, jax.ShapeDtypeStruct((6,), jnp.float32))
+            print(jax.jit(lambda v: f(v) + 1)(x).tolist())
+            g = buffer_callback(lambda *_: print("called"), (), has_side_effect=True)
+            jax.jit(lambda v: g(v))(x)
+            """, "[1.0, 3.0, 5.0, 7.0, 9.0, 11.0] called")
+
+    def test_persistent_cache(self):
+        self.check("""
+            import os, tempfile
+            from jax.experimental.compilation_cache import compilation_cache
+            with tempfile.TemporaryDirectory() as folder:
+                jax.config.update("jax_compilation_cache_dir", folder)
+                jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+                jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)
+                compilation_cache.reset_cache()
+                counts = []
+                def f(v): return v * 3
+                def g(v): return io_callback(lambda v: np.int32(v.sum()), i32, v)
+                for h in (f, f, g):
+                    jax.clear_caches()
+                    print(jax.jit(h)(x).sum())
+                    print(len([n for n in os.listdir(folder) if n.startswith(("jit_f", "jit_g")) and n.endswith("-cache")]))
+            """, "45.0 1 45.0 1 15 1")
+
     def test_without_operands(self):
         self.check("""
             count = iter(range(9))

@@ -16,8 +16,8 @@ using E = PJRT_Error*;
 
 constexpr std::string_view kSerialized = "dtc.pjrt.1\n"; // then the size of the text, the text, the options
 
-std::string fingerprintOf(std::string_view code, std::string_view options) {
-  return toHex(Sha256().field(code).field(options).finish());
+std::string fingerprintOf(std::string_view text, std::string_view options) {
+  return toHex(Sha256().field(text).field(options).finish());
 }
 
 void describe(CompiledPjrt& c) {
@@ -64,7 +64,6 @@ PJRT_Error* compile(PJRT_Client& client, std::string_view code, std::string_view
                      "dtc has partitions, but no replicas: expected num_replicas = 1");
   auto compiled = std::make_shared<CompiledPjrt>();
   compiled->options = options;
-  compiled->fingerprint = fingerprintOf(code, options);
   compiled->deviceIds = read->deviceIds;
   if (compiled->deviceIds.empty()) {
     compiled->deviceIds.resize(static_cast<size_t>(read->numPartitions));
@@ -85,6 +84,7 @@ PJRT_Error* compile(PJRT_Client& client, std::string_view code, std::string_view
   ApiError error;
   compiled->program = programOf(client, code, read->numPartitions, error);
   if (!compiled->program) return pjrtError(error);
+  compiled->fingerprint = fingerprintOf(compiled->program->text(), options);
   describe(*compiled);
   loaded->assignment = deviceAssignment(compiled->deviceIds);
   loaded->compiled = std::move(compiled);

@@ -171,6 +171,19 @@ bool optimizationBarrier(HloContext& c) {
   return true;
 }
 
+// An asynchronous op is imported as the synchronous one: `schedule` overlaps collectives with other ops.
+bool asyncStart(HloContext& c) {
+  if (!c.expectRegions(1)) return false;
+  if (c.lifted()) return c.fail("is asynchronous, but an elementwise function is expected here");
+  const MlirRegion& region = c.op.regions[0];
+  if (region.args.size() != c.numOperands()) return c.fail("needs one region argument per operand");
+  std::vector<HloValue> args;
+  for (size_t i = 0; i < c.numOperands(); ++i) args.push_back(c.value(i));
+  const auto values = c.importer.regionInto(region, c.importer.block(), args);
+  return values && setFlatResults(c, *values);
+}
+bool asyncDone(HloContext& c) { return setFlatResults(c, c.tensors()); }
+
 bool tuple(HloContext& c) { return c.setResultParts(0, c.tensors()); }
 
 bool getTupleElement(HloContext& c) {
@@ -200,6 +213,8 @@ const HloRow kControlRows[] = {
     {"call", call},
     {"custom_call @dce_sink", token, 1},
     {"stablehlo.after_all", token},
+    {"stablehlo.async_done", asyncDone},
+    {"stablehlo.async_start", asyncStart},
     {"stablehlo.case", caseOp, 1},
     {"stablehlo.composite", composite},
     {"stablehlo.create_token", token},

@@ -21,8 +21,9 @@ const MlirType* MlirAttributeParser::type() {
     if (ok && tok().kind != MlirTok::Arrow) ok = unexpected("'->'");
     if (ok) take();
     ok = ok && typeList(t.results);
-  } else if (tok().isWord("tuple")) {
-    t.kind = MlirType::Tuple;
+  } else if (tok().isWord("tuple") ||
+             (tok().kind == MlirTok::Bang && tok().text.ends_with("stablehlo.future"))) {
+    t.kind = MlirType::Tuple; // a future is its values: they are computed where it begins
     take();
     ok = expect('<');
     while (ok && !accept('>')) {

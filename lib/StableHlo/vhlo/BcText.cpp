@@ -71,15 +71,14 @@ std::string BcText::makeType(const BcNode& t) {
   case BcKind::Buffer: return "memref<" + shape(t) + ">";
   case BcKind::Unranked: return "tensor<*x" + list(0, 1) + ">";
   case BcKind::Tuple: return "tuple<" + list(0, t.types.size()) + ">";
+  case BcKind::Future: return "!stablehlo.future<" + list(0, t.types.size()) + ">";
   case BcKind::Token: return "!stablehlo.token";
   case BcKind::None: return "none";
   case BcKind::Function: {
     const auto inputs = static_cast<size_t>(t.ints[0]);
     return "(" + list(0, inputs) + ") -> (" + list(inputs, t.types.size() - inputs) + ")";
   }
-  default:
-    fail("type " + std::to_string(t.row->code) +
-         " is unsupported: expected no quantized and no future types");
+  default: fail("type " + std::to_string(t.row->code) + " is unsupported: expected no quantized types");
   }
   return "none";
 }

@@ -101,7 +101,7 @@ constexpr BcEncoding kVhloTypes[] = {
     {39, Element, "", "f6E3M2FN", {}, 6},
     {40, Element, "", "f8E8M0FNU", {}, 8},
     {41, Buffer, "It"},
-    {42, Other, "T"},
+    {42, Future, "T"},
 };
 
 constexpr BcEncoding kShardyAttrs[] = {

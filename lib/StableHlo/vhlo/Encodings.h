@@ -39,6 +39,7 @@ enum class BcKind : uint8_t {
   Unranked,
   Token,
   Tuple,
+  Future,
   Buffer,
   None,
   // both
