@@ -55,6 +55,10 @@ _LOWERED_LIKE_CPU = {
 }
 
 
+# Primitives of modules that a program imports by itself, before or after this platform is initialized.
+_LOWERED_LIKE_CPU_IF_IMPORTED = ("spsolve",)
+
+
 def _lower_like_cpu():
     import importlib
 
@@ -68,6 +72,19 @@ def _lower_like_cpu():
             found = of_cpu.get(primitive) if primitive is not None else None
             if found is not None:
                 mlir._platform_specific_lowerings[NAME][primitive] = found
+    for primitive, rule in list(of_cpu.items()):
+        if primitive.name in _LOWERED_LIKE_CPU_IF_IMPORTED:
+            mlir._platform_specific_lowerings[NAME][primitive] = rule
+    import jax.interpreters.mlir as public
+
+    of_jax = mlir.register_lowering
+
+    def register_lowering(prim, rule, platform=None, **options):
+        if platform == "cpu" and prim.name in _LOWERED_LIKE_CPU_IF_IMPORTED:
+            of_jax(prim, rule, platform=NAME, **options)
+        return of_jax(prim, rule, platform=platform, **options)
+
+    mlir.register_lowering = public.register_lowering = register_lowering
 
 
 # Of JAX's modules, the primitives that JAX's CPU platform computes for a program of dtc: no op of dtc does. With a
@@ -275,7 +292,11 @@ def _call_python(functions):
                                 has_side_effect=has_side_effect)
         return list(call.results), token, None
 
-    jax_callback.emit_python_callback = emit_python_callback
+    import jax.interpreters.mlir as public
+
+    for module in (jax_callback, public):
+        if getattr(module, "emit_python_callback", None) is of_jax:
+            module.emit_python_callback = emit_python_callback
 
 
 def _layouts_are_row_major():

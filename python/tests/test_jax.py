@@ -108,6 +108,15 @@ class Callbacks(unittest.TestCase):
                     print(len([n for n in os.listdir(folder) if n.startswith(("jit_f", "jit_g")) and n.endswith("-cache")]))
             """, "45.0 1 45.0 1 15 1")
 
+    def test_sparse_solver(self):
+        if not importlib.util.find_spec("scipy"):
+            self.skipTest("SciPy is not installed")
+        self.check("""
+            from jax.experimental.sparse.linalg import spsolve
+            data, columns, rows = jnp.array([2., 1., 4.]), jnp.array([0, 0, 1]), jnp.array([0, 1, 3])
+            print(spsolve(data, columns, rows, jnp.array([2., 9.])).tolist())
+            """, "[1.0, 2.0]")
+
     def test_without_operands(self):
         self.check("""
             count = iter(range(9))
