@@ -61,10 +61,11 @@ public:
   [[nodiscard]] bool find() {
     findDepths();
     const uint32_t peak = peakDepth();
+    const std::unordered_set<OpId> marked = markedBackward();
     first_ = m_[block_].ops.size();
     for (size_t i = 0; i < m_[block_].ops.size(); ++i) {
       const OpId o = m_[block_].ops[i];
-      if (depth_.at(o) <= peak)
+      if (marked.empty() ? depth_.at(o) <= peak : !marked.contains(o))
         forward.push_back(o);
       else
         first_ = std::min(first_, i);
@@ -110,6 +111,23 @@ public:
 
 private:
   static constexpr size_t kFar = 16; // ops
+
+  // In the stages of a pipeline, the text says where the forward part ends: `phase = "backward"` on ops of gradients.
+  // Others that read their results belong to the backward part, too.
+  std::unordered_set<OpId> markedBackward() {
+    const StrId key = m_.strings.find("phase");
+    std::unordered_set<OpId> marked;
+    std::unordered_set<ValueId> results;
+    for (OpId o : m_[block_].ops) {
+      const AttrId phase = key.valid() ? findAttr(m_[o].attrs, key) : AttrId();
+      bool backward = phase.valid() && m_.strings[m_.attrs[phase].text] == "backward";
+      forEachRead(m_, o, [&](ValueId v) { backward = backward || results.contains(v); });
+      if (!backward) continue;
+      marked.insert(o);
+      for (uint32_t r = 0; r < m_[o].numResults; ++r) results.insert(m_.result(o, r));
+    }
+    return marked;
+  }
 
   void findDepths() {
     std::unordered_map<ValueId, uint32_t> of;
