@@ -43,7 +43,7 @@ static Rematerialized rewrite(Module& m, const RecomputePrices& prices) {
 }
 
 static void remark(const PassOptions& options, const Rematerialized& done) {
-  if (!options.remarks) return;
+  if (!options.remarks || done.ops == 0) return;
   options.remarks->push_back({.what = "recompute " + std::to_string(done.ops) + " ops",
                               .why = "the backward part reads " + bytesText(done.keptBytes) +
                                      " of the forward part and computes the rest again",
