@@ -29,6 +29,7 @@ std::string colorRules(bool dark) {
   return rules;
 }
 
+// Of a page around the drawing, too.
 std::string style() {
   return "text{font:13px system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;fill:#1f2328}"
          ".title{font-weight:600}.fact{fill:#59636e;font-size:12px}.end{text-anchor:end}.mid{text-anchor:"
@@ -37,8 +38,8 @@ std::string style() {
          ".raw{stroke-width:1;opacity:.3}.grid{stroke:#e4e7eb}.axis{stroke:#8c959f}"
          "circle{fill:#fff;stroke-width:1.6}.bad{stroke:#d1242f;stroke-width:1.5}.page{fill:#fff}" +
          colorRules(false) +
-         "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.fact{fill:#9198a1}.grid{stroke:#2a313c}"
-         ".axis{stroke:#6e7681}circle,.page{fill:#0d1117}.bad{stroke:#ff7b72}" +
+         "@media(prefers-color-scheme:dark){body{background:#0d1117}text{fill:#e6edf3}.fact{fill:#9198a1}"
+         ".grid{stroke:#2a313c}.axis{stroke:#6e7681}circle,.page{fill:#0d1117}.bad{stroke:#ff7b72}" +
          colorRules(true) + "}";
 }
 
