@@ -282,4 +282,25 @@ Result<Tensor> Checkpoint::read(const CheckpointManifest::Entry& entry) const {
   return machineError("not enough memory for the tensor '" + entry.name + "' of " + quotedPath(folder_));
 }
 
+Result<std::vector<CheckpointFolder::Found>> checkpointsIn(const std::string& folder) {
+  std::error_code ignored;
+  if (fs::exists(fs::path(folder) / kCheckpointManifest, ignored)) {
+    DTC_TRY(const auto one, Checkpoint::open(folder));
+    return std::vector<CheckpointFolder::Found>{{one.manifest().step, folder}};
+  }
+  if (!fs::is_directory(folder, ignored)) return inputError(quotedPath(folder) + " is not a folder");
+  return CheckpointFolder::list(folder);
+}
+
+Result<Checkpoint> chosenCheckpoint(const std::string& folder, int64_t step) {
+  DTC_TRY(const auto found, checkpointsIn(folder));
+  if (found.empty()) return inputError(quotedPath(folder) + " has no checkpoint");
+  const auto at = step < 0 ? found.end() - 1 : std::ranges::find(found, step, &CheckpointFolder::Found::step);
+  if (at == found.end())
+    return inputError(quotedPath(folder) + " has no checkpoint of step " + std::to_string(step) +
+                      "; it has those of " +
+                      joined(found, ", ", [](const auto& f) { return std::to_string(f.step); }));
+  return Checkpoint::open(at->path);
+}
+
 } // namespace dtc

@@ -231,6 +231,7 @@ std::string inputForms() {
   return "  --input x=FILE.npy               a NumPy file with x's dtype and shape\n"
          "  --input FILE.npz                 every argument that the file has a tensor for; also "
          "FILE.safetensors\n"
+         "  --input DIR/                     the same, from the newest checkpoint of a run\n"
          "  --input weights=FILE.safetensors every unbound float argument, by its name in the "
          "file\n"
          "  --input x=raw:FILE               the first bytes of a file\n"
@@ -255,9 +256,14 @@ static std::string ruleHint(std::string_view value) {
   return "";
 }
 
+// A file of named tensors, or a folder with a checkpoint.
+static bool namesTensors(std::string_view path) {
+  return isTensorArchive(path) || (path.size() > 1 && path.ends_with('/'));
+}
+
 Result<InputBinding> parseInputBinding(std::string_view text) {
   size_t equals = text.find('=');
-  if (equals == std::string_view::npos && isTensorArchive(text)) {
+  if (equals == std::string_view::npos && namesTensors(text)) {
     InputBinding b;
     b.kind = InputBinding::Archive;
     b.path = text;
@@ -286,11 +292,11 @@ Result<InputBinding> parseInputBinding(std::string_view text) {
     b.spec = *spec;
     return b;
   }
-  if (!value.ends_with(".npy") && !isTensorArchive(value))
+  if (!value.ends_with(".npy") && !namesTensors(value))
     return usageError("--input '" + std::string(text) + "': '" + std::string(value) +
                       "' is not a .npy, .npz or .safetensors file, nor a known form" + ruleHint(value) +
                       ". The forms are:\n" + inputForms());
-  b.kind = isTensorArchive(value) ? InputBinding::Archive : InputBinding::Npy;
+  b.kind = namesTensors(value) ? InputBinding::Archive : InputBinding::Npy;
   b.path = value;
   return b;
 }

@@ -1,5 +1,6 @@
 #include "dtc/Files/TensorArchive.h"
 
+#include "dtc/Files/Checkpoint.h"
 #include "dtc/Files/OnnxWeights.h"
 #include "dtc/Files/Package.h"
 #include "dtc/Files/Pt2.h"
@@ -101,6 +102,8 @@ bool holdsProgram(const std::string& path) {
 }
 
 Result<std::unique_ptr<TensorArchive>> openTensorArchive(const std::string& path) {
+  if (path.size() > 1 && path.ends_with('/'))
+    return openCheckpointTensors(path.substr(0, path.find_last_not_of('/') + 1));
   DTC_TRY(auto file, InputFile::open(path));
   DTC_TRY(const ArchiveFormat* format, formatOf(file));
   if (!format)

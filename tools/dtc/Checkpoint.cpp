@@ -21,28 +21,9 @@ struct CheckpointOptions {
   bool json = false;
 };
 
-// The checkpoints of a folder: of a run, or a single one.
-Result<std::vector<CheckpointFolder::Found>> checkpointsIn(const std::string& folder) {
-  std::error_code ignored;
-  if (std::filesystem::exists(std::filesystem::path(folder) / "checkpoint.json", ignored)) {
-    DTC_TRY(const auto one, Checkpoint::open(folder));
-    return std::vector<CheckpointFolder::Found>{{one.manifest().step, folder}};
-  }
-  if (!std::filesystem::is_directory(folder, ignored))
-    return inputError(quotedPath(folder) + " is not a folder");
-  return CheckpointFolder::list(folder);
-}
-
 // The newest checkpoint of a folder, or that of --step, which is compared with its hashes.
 Result<Checkpoint> chosen(const std::string& folder, int64_t step) {
-  DTC_TRY(const auto found, checkpointsIn(folder));
-  if (found.empty()) return inputError(quotedPath(folder) + " has no checkpoint");
-  const auto at = step < 0 ? found.end() - 1 : std::ranges::find(found, step, &CheckpointFolder::Found::step);
-  if (at == found.end())
-    return inputError(quotedPath(folder) + " has no checkpoint of step " + std::to_string(step) +
-                      "; it has those of " +
-                      joined(found, ", ", [](const auto& f) { return std::to_string(f.step); }));
-  DTC_TRY(auto checkpoint, Checkpoint::open(at->path));
+  DTC_TRY(auto checkpoint, chosenCheckpoint(folder, step));
   if (Status s = checkpoint.verify(); !s) return s.error();
   return checkpoint;
 }

@@ -5,6 +5,7 @@
 #include "dtc/Files/TensorFiles.h"
 #include "dtc/Session/ArgumentSizes.h"
 
+#include <algorithm>
 #include <fstream>
 
 namespace dtc {
@@ -29,9 +30,7 @@ public:
   Status look(const InputBinding& b, ArgumentSizes& sizes) const {
     std::unique_ptr<TensorArchive> archive;
     if (b.kind == InputBinding::Archive) {
-      auto opened = openTensorArchive(b.path);
-      if (!opened) return Ok{}; // reported when the input is bound
-      archive = *std::move(opened);
+      DTC_TRY(archive, openTensorArchive(b.path));
     } else if (b.kind != InputBinding::Npy && b.kind != InputBinding::Text) {
       return Ok{};
     }
@@ -84,6 +83,8 @@ Result<std::vector<std::pair<std::string, int64_t>>> sizesFromInputs(const Modul
                                                                      std::span<const std::string> inputs) {
   const SizeFinder finder(m, f);
   ArgumentSizes sizes(m, f);
+  const auto known = [&](const FuncArg& a) { return globalTypeOf(m, a).isStatic(); };
+  if (std::ranges::all_of(m[f].args, known)) return sizes.sizes(); // no file has to be read
   for (const std::string& text : inputs)
     if (auto b = parseInputBinding(text))
       if (Status s = finder.look(*b, sizes); !s) return s.error();

@@ -120,4 +120,11 @@ private:
   int lock_;
 };
 
+// The checkpoints of a folder, which is that of a run or of a single one.
+[[nodiscard]] Result<std::vector<CheckpointFolder::Found>> checkpointsIn(const std::string& folder);
+// The newest of them, or that after a step; not compared with its hashes yet. Error (Input): there is none.
+[[nodiscard]] Result<Checkpoint> chosenCheckpoint(const std::string& folder, int64_t step = -1);
+// The tensors of the newest one, which is compared with its hashes.
+[[nodiscard]] Result<std::unique_ptr<TensorArchive>> openCheckpointTensors(const std::string& folder);
+
 } // namespace dtc

@@ -30,7 +30,8 @@ protected:
   std::string path_;
 };
 
-// By the content; a file whose content is that of no format, such as a damaged one, by the path's extension. Errors
+// A path that ends with / is that of a checkpoint, or of a run's checkpoints, of which the newest is opened. Others:
+// by the content; a file whose content is that of no format, such as a damaged one, by the path's extension. Errors
 // (Input) describe what is wrong with the file.
 [[nodiscard]] Result<std::unique_ptr<TensorArchive>> openTensorArchive(const std::string& path);
 // Whether a file has a program, and its tensors are arguments of that: .pt2, .onnx, a package. False for "-".
