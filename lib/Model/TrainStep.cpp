@@ -171,10 +171,11 @@ std::vector<Expr> TrainStep::overMicroBatches(const std::vector<Expr>& operands)
   });
   for (size_t k = 0; k < sums.size(); ++k) {
     const std::string name = k == 0 ? "loss" : "d_" + weights_[k - 1].name;
-    Expr sum = named("sum_" + name, sums[k]);
-    if (k > 0 && spec_.zero == 1) sum = reducedAfterLoop(sum, weights_[k - 1]);
-    sums[k] = named(name, sum / static_cast<double>(n));
+    sums[k] = named("sum_" + name, sums[k]);
+    if (k > 0 && spec_.zero == 1) sums[k] = reducedAfterLoop(sums[k], weights_[k - 1]);
   }
+  for (size_t k = 0; k < sums.size(); ++k) // afterwards: reductions without readers between them are combined
+    sums[k] = named(k == 0 ? "loss" : "d_" + weights_[k - 1].name, sums[k] / static_cast<double>(n));
   return sums;
 }
 

@@ -8,6 +8,7 @@
 #include "dtc/Passes/analysis/Clone.h"
 #include "dtc/Sharding/Reshard.h"
 #include <algorithm>
+#include <unordered_set>
 
 namespace dtc {
 
@@ -87,28 +88,65 @@ private:
   // --- Bucket assignment ---
 
   // One walk: a bucket is closed when one of its results is read, or it is full. Its collective is placed at
-  // its last member, so that no reader waits for an op that it did not wait for before.
+  // its last member, so that no reader waits for an op that it did not wait for before. A collective that reads a
+  // result of an open bucket (the second of two reductions over different axes) waits until its own result is
+  // read, so that both kinds fill buckets.
   void assign(BlockId block) {
     buckets_.clear();
     bucketOf_.clear();
     open_.clear();
-    for (OpId o : m_[block].ops) {
+    std::vector<OpId> order, waiting;
+    std::unordered_set<OpId> isWaiting;
+    const auto take = [&](OpId o) {
       closeReadBy(o);
-      if (!takesPart(o)) continue;
-      BucketKey key = keyOf(o);
-      const size_t h = key.hash();
-      auto it = open_.find(h);
-      if (it == open_.end() || buckets_[it->second].key != key) {
-        buckets_.push_back({std::move(key), {}, 0});
-        it = open_.insert_or_assign(h, buckets_.size() - 1).first;
+      order.push_back(o);
+      if (takesPart(o)) join(o);
+    };
+    for (OpId o : m_[block].ops) {
+      if (m_[o].numRegions != 0 || readsAny(o, isWaiting)) {
+        for (OpId w : waiting) take(w);
+        waiting.clear(), isWaiting.clear();
       }
-      Bucket& bucket = buckets_[it->second];
-      bucketOf_.emplace(o, it->second);
-      bucket.members.push_back(o);
-      const CollectivePrice price = priceOfOp(o);
-      bucket.transfer += price.seconds - price.latencySeconds;
-      if (isFull(bucket, price)) open_.erase(it);
+      if (takesPart(o) && readsOpenBucket(o))
+        waiting.push_back(o), isWaiting.insert(o);
+      else
+        take(o);
     }
+    for (OpId w : waiting) take(w);
+    m_[block].ops = std::move(order);
+  }
+
+  [[nodiscard]] bool readsAny(OpId o, const std::unordered_set<OpId>& ops) const {
+    return !ops.empty() && std::ranges::any_of(m_.operands(o), [&](ValueId v) {
+      return m_.definingOp(v).valid() && ops.contains(m_.definingOp(v));
+    });
+  }
+
+  [[nodiscard]] bool readsOpenBucket(OpId o) const {
+    return std::ranges::any_of(m_.operands(o), [&](ValueId v) {
+      const OpId p = m_.definingOp(v);
+      const auto it = p.valid() ? bucketOf_.find(p) : bucketOf_.end();
+      if (it == bucketOf_.end()) return false;
+      const auto open = open_.find(buckets_[it->second].key.hash());
+      return open != open_.end() && open->second == it->second;
+    });
+  }
+
+  // Adds a collective to the open bucket of its kind.
+  void join(OpId o) {
+    BucketKey key = keyOf(o);
+    const size_t h = key.hash();
+    auto it = open_.find(h);
+    if (it == open_.end() || buckets_[it->second].key != key) {
+      buckets_.push_back({std::move(key), {}, 0});
+      it = open_.insert_or_assign(h, buckets_.size() - 1).first;
+    }
+    Bucket& bucket = buckets_[it->second];
+    bucketOf_.emplace(o, it->second);
+    bucket.members.push_back(o);
+    const CollectivePrice price = priceOfOp(o);
+    bucket.transfer += price.seconds - price.latencySeconds;
+    if (isFull(bucket, price)) open_.erase(it);
   }
 
   void closeReadBy(OpId o) {
