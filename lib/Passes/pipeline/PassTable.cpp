@@ -75,7 +75,14 @@ static std::vector<PassInfo> passRows() {
        .needs = Local, // a program of collectives alone has nothing to fuse
        .produces = Placed,
        .options = {{"reuse", "true", flag}, {"results", "shared", {"shared", "apart"}}}},
-      // Outside the pipeline.
+  };
+}
+
+// Those outside of the standard pipeline.
+static std::vector<PassInfo> otherPassRows() {
+  using enum Level;
+  const PassOption order{"order", "any", {"any", "fixed"}};
+  return {
       {.name = "specialize",
        .run = specializePass,
        .standard = false,
@@ -104,7 +111,8 @@ static std::vector<PassInfo> passRows() {
 
 const std::vector<PassInfo>& passTable() {
   static const std::vector<PassInfo> table = [] {
-    std::vector<PassInfo> rows = passRows();
+    std::vector<PassInfo> rows = passRows(), others = otherPassRows();
+    rows.insert(rows.end(), others.begin(), others.end());
     for (PassInfo& row : rows) readPassPage(row);
     return rows;
   }();
