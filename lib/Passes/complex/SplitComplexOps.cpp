@@ -107,8 +107,18 @@ void ComplexValues::set(ValueId old, ValueId now, size_t before, Builder& b) {
   map_.set(old, now);
 }
 
+// A plane with the shape of the value: that of `complex x, 0.0` is a number, and ops such as reshape and qr take no
+// number.
+ValueId ComplexValues::widened(ValueId old, ValueId plane, Builder& b) {
+  const Type whole = m_.typeOf(old);
+  if (m_.typeOf(plane).dims == whole.dims) return plane;
+  if (m_[plane].kind != ValueKind::Literal) return ops::broadcast(Expr(b, plane), whole.dims);
+  return ops::full(b, partOf(m_, m_[old].type), m_[plane].literal);
+}
+
 void ComplexValues::set(ValueId old, Planes now, size_t before, Builder& b) {
   for (size_t p : {0, 1}) {
+    now[p] = widened(old, now[p], b);
     now[p] = constrained(old, now[p], before, b);
     if (now[p].index >= before) name(now[p], m_[old].name, kSuffix[p]);
   }

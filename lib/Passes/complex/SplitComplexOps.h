@@ -38,6 +38,7 @@ public:
   void clone(OpId o, Builder& b); // an op without complex operands and results
 
 private:
+  [[nodiscard]] ValueId widened(ValueId old, ValueId plane, Builder& b);
   [[nodiscard]] ValueId constrained(ValueId old, ValueId now, size_t before, Builder& b);
   void name(ValueId v, StrId base, const char* suffix);
 

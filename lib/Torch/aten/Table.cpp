@@ -14,13 +14,13 @@ const RowMap& rowMap() {
   static const RowMap map = [] {
     RowMap out;
     for (ImportRows rows :
-         {torchPointwiseRows(), torchSpecialRows(),  torchCreateRows(),      torchShapeRows(),
-          torchSliceRows(),     torchReduceRows(),   torchSortRows(),        torchIndexRows(),
-          torchContractRows(),  torchNormRows(),     torchWindowRows(),      torchLossRows(),
-          torchGradientRows(),  torchControlRows(),  torchLinalgRows(),      torchLuRows(),
-          torchPairRows(),      torchBagRows(),      torchFourierRows(),     torchMiscRows(),
-          torchRecurrentRows(), torchBackwardRows(), torchDistributedRows(), torchBesselRows(),
-          torchSegmentRows(),   torchSignalRows(),   torchAttentionRows()})
+         {torchPointwiseRows(), torchSpecialRows(),   torchCreateRows(),   torchShapeRows(),
+          torchSliceRows(),     torchReduceRows(),    torchSortRows(),     torchIndexRows(),
+          torchContractRows(),  torchNormRows(),      torchWindowRows(),   torchLossRows(),
+          torchGradientRows(),  torchControlRows(),   torchLinalgRows(),   torchLuRows(),
+          torchEigenRows(),     torchPairRows(),      torchBagRows(),      torchFourierRows(),
+          torchMiscRows(),      torchRecurrentRows(), torchBackwardRows(), torchDistributedRows(),
+          torchBesselRows(),    torchSegmentRows(),   torchSignalRows(),   torchAttentionRows()})
       for (const ImportRow& row : rows) out.emplace(row.target, &row);
     return out;
   }();
