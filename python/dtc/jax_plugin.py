@@ -299,9 +299,9 @@ def _call_python(functions):
             module.emit_python_callback = emit_python_callback
 
 
-def _layouts_are_row_major():
+def _layouts_are_names():
     """JAX asks executables for their layouts; the interface of plugins has none for arguments, so that jaxlib would
-    parse the program of each executable again."""
+    parse the program of each executable again. Layouts are those that the user gives, or else row-major."""
     from jax._src import layout
     from jax._src.interpreters import pxla
 
@@ -312,11 +312,15 @@ def _layouts_are_row_major():
     def row_major(aval):
         return layout.Layout(tuple(range(len(getattr(aval, "shape", (0,))))), (), 0)  # a token has no shape
 
+    def chosen(given, aval):
+        if not isinstance(given, layout.Layout):
+            return row_major(aval)
+        return layout.Layout(given.major_to_minor, given.tiling or (), given.sub_byte_element_size_in_bits)
+
     def layouts(xla_executable, in_layouts, out_layouts, num_ordered_effects, in_avals, out_avals):
-        given = [l for l in (*in_layouts, *out_layouts) if isinstance(l, layout.Layout)]
-        if given or xla_executable.local_devices()[0].platform != NAME:
+        if xla_executable.local_devices()[0].platform != NAME:
             return of_jax(xla_executable, in_layouts, out_layouts, num_ordered_effects, in_avals, out_avals)
-        return [row_major(a) for a in in_avals], [row_major(a) for a in out_avals]
+        return [chosen(*pair) for pair in zip(in_layouts, in_avals)], [chosen(*pair) for pair in zip(out_layouts, out_avals)]
 
     pxla._get_layouts_from_executable = layouts
 
@@ -425,7 +429,7 @@ def initialize():
     _quiet_unless_asked_for()
     _allow_donation()
     _lower_like_cpu()
-    _layouts_are_row_major()
+    _layouts_are_names()
     _run_exported_for_cpu()
     _end_runs_at_signals(path)
     functions = _HostFunctions(path)

@@ -117,6 +117,18 @@ class Callbacks(unittest.TestCase):
             print(spsolve(data, columns, rows, jnp.array([2., 9.])).tolist())
             """, "[1.0, 2.0]")
 
+    def test_layouts_of_users(self):
+        self.check("""
+            from jax.experimental.layout import Format, Layout
+            columns = Format(Layout((1, 0)), jax.sharding.SingleDeviceSharding(jax.devices()[0]))
+            m = jax.device_put(np.arange(6, dtype=np.float32).reshape(2, 3), columns)
+            f = jax.jit(lambda v: v.T * 2, in_shardings=columns, out_shardings=columns)
+            y = f(m)
+            print(m.format.layout.major_to_minor, y.format.layout.major_to_minor, np.asarray(y).tolist())
+            print(f.lower(m).compile()(m).format.layout.major_to_minor, (m + 1).tolist(), np.asarray(m).tolist())
+            """, "(1, 0) (1, 0) [[0.0, 6.0], [2.0, 8.0], [4.0, 10.0]] (1, 0) [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]"
+                 " [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]")
+
     def test_without_operands(self):
         self.check("""
             count = iter(range(9))

@@ -1,6 +1,7 @@
 // Buffers: dense, row-major host memory.
 #include "Objects.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 #include <numeric>
@@ -66,6 +67,15 @@ void defineUpperBits(const ElementType& element, std::span<std::byte> bytes) {
   }
 }
 
+// The layout that the user wants.
+void setLayout(PJRT_Buffer& b, const PJRT_Buffer_MemoryLayout* layout) {
+  if (!layout || layout->type != PJRT_Buffer_MemoryLayout_Type_Tiled ||
+      layout->tiled.minor_to_major_size != b.dims.size())
+    return;
+  const std::span<const int64_t> given(layout->tiled.minor_to_major, b.dims.size());
+  if (std::ranges::is_permutation(given, b.minorToMajor)) b.minorToMajor.assign(given.begin(), given.end());
+}
+
 PJRT_Error* fromHost(PJRT_Client_BufferFromHostBuffer_Args* a) {
   const ElementType* element = findElementType(a->type);
   if (!element)
@@ -82,6 +92,7 @@ PJRT_Error* fromHost(PJRT_Client_BufferFromHostBuffer_Args* a) {
       std::memcpy(b->data.get() + i * element->bytes, from + offset, element->bytes);
     });
   defineUpperBits(*element, {b->data.get(), b->bytes});
+  setLayout(*b, a->device_layout);
   a->buffer = b.release();
   a->done_with_host_buffer = new PJRT_Event;
   return nullptr;
@@ -93,6 +104,7 @@ PJRT_Error* uninitialized(PJRT_Client_CreateUninitializedBuffer_Args* a) {
   auto b = makeBuffer(a->shape_element_type, {a->shape_dims, a->shape_num_dims},
                       a->memory ? a->memory : a->device->memory);
   std::memset(b->data.get(), 0, b->bytes);
+  setLayout(*b, a->shape_layout);
   a->buffer = b.release();
   return nullptr;
 }

@@ -24,7 +24,7 @@ void describe(CompiledPjrt& c) {
   for (const PjrtValue& v : c.program->arguments()) {
     c.argumentShardings.push_back(v.sharding.data());
     c.argumentShardingSizes.push_back(v.sharding.size());
-    c.argumentLayouts.push_back(layoutOf(v.dims.size()));
+    c.argumentLayouts.push_back(layoutOf(v.minorToMajor));
   }
   for (const PjrtValue& v : c.program->results()) {
     c.types.push_back(v.element->type);
@@ -36,7 +36,7 @@ void describe(CompiledPjrt& c) {
     c.kindSizes.push_back(kMemoryKinds[c.memoryKinds.back()].size());
     c.resultShardings.push_back(v.sharding.data());
     c.resultShardingSizes.push_back(v.sharding.size());
-    c.resultLayouts.push_back(layoutOf(v.dims.size()));
+    c.resultLayouts.push_back(layoutOf(v.minorToMajor));
   }
 }
 
@@ -222,6 +222,7 @@ PJRT_Error* execute(PJRT_LoadedExecutable_Execute_Args* a) {
       PJRT_Device* device = a->execute_device ? a->execute_device : a->executable->devices[p];
       made.push_back(
           makeBuffer(results[i].element->type, results[i].dims, &device->memory[c.memoryKinds[i]]));
+      made.back()->minorToMajor = results[i].minorToMajor;
       out.push_back(made.back()->data.get());
     }
   ApiError error;

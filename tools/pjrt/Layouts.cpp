@@ -1,16 +1,21 @@
 // The extension "layouts". Without it, the loader parses the program of each executable to find layouts.
+//
+// The elements of all buffers are row-major. As its memory kind, the layout of a buffer is a name that it has: the
+// user chooses it, and copies to the host have it.
 #include "Objects.h"
 
 #include <map>
 #include <mutex>
+#include <numeric>
+#include <span>
 
 namespace dtc {
 
 namespace {
 
-std::string rowMajor(size_t rank) {
+std::string textOf(std::span<const int64_t> minorToMajor) {
   std::string text = "{";
-  for (size_t d = rank; d-- > 0;) text += std::to_string(d) + (d ? "," : "");
+  for (int64_t d : minorToMajor) text += (text.size() > 1 ? "," : "") + std::to_string(d);
   return text + "}";
 }
 
@@ -22,12 +27,14 @@ PJRT_Error* serialize(PJRT_Layouts_MemoryLayout_Serialize_Args* a) {
 }
 
 template <class Args> PJRT_Error* ofDims(Args* a) {
-  a->layout = layoutOf(a->num_dims);
+  std::vector<int64_t> rowMajor(a->num_dims);
+  std::iota(rowMajor.rbegin(), rowMajor.rend(), 0);
+  a->layout = layoutOf(rowMajor);
   return nullptr;
 }
 
 PJRT_Error* ofBuffer(PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args* a) {
-  a->layout = layoutOf(a->buffer->dims.size());
+  a->layout = layoutOf(a->buffer->minorToMajor);
   return nullptr;
 }
 
@@ -41,11 +48,12 @@ PJRT_Error* ofExecutable(PJRT_Layouts_PJRT_Executable_Args* a) {
 
 } // namespace
 
-PJRT_Layouts_MemoryLayout* layoutOf(size_t rank) {
+PJRT_Layouts_MemoryLayout* layoutOf(std::span<const int64_t> minorToMajor) {
   static std::mutex mutex;
-  static std::map<size_t, PJRT_Layouts_MemoryLayout> layouts;
+  static std::map<std::string, PJRT_Layouts_MemoryLayout> layouts;
+  const std::string text = textOf(minorToMajor);
   const std::lock_guard lock(mutex);
-  return &layouts.try_emplace(rank, PJRT_Layouts_MemoryLayout{rowMajor(rank)}).first->second;
+  return &layouts.try_emplace(text, PJRT_Layouts_MemoryLayout{text}).first->second;
 }
 
 PJRT_Extension_Base* layoutsExtension() {

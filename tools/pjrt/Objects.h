@@ -69,7 +69,7 @@ struct PJRT_Client {
 struct PJRT_Buffer {
   PJRT_Buffer_Type type = PJRT_Buffer_Type_INVALID;
   std::vector<int64_t> dims;
-  std::vector<int64_t> minorToMajor;
+  std::vector<int64_t> minorToMajor; // a name that it has: the elements are row-major
   std::shared_ptr<std::byte[]> data; // shared by copies; never written after it has been made
   size_t bytes = 0;
   PJRT_Memory* memory = nullptr;
@@ -77,7 +77,7 @@ struct PJRT_Buffer {
   std::atomic<int> externalReferences = 0; // of users of the address of its memory
 };
 
-// A layout of XLA in its text form. All buffers are row-major, so there is one for each rank, and none is freed.
+// A layout of XLA in its text form. Each is made once, and none is freed.
 struct PJRT_Layouts_MemoryLayout {
   std::string text;
 };
@@ -128,8 +128,7 @@ namespace dtc {
 [[nodiscard]] std::unique_ptr<PJRT_Buffer> makeBuffer(PJRT_Buffer_Type type, std::span<const int64_t> dims,
                                                       PJRT_Memory* memory);
 
-// The row-major layout of a rank.
-[[nodiscard]] PJRT_Layouts_MemoryLayout* layoutOf(size_t rank);
+[[nodiscard]] PJRT_Layouts_MemoryLayout* layoutOf(std::span<const int64_t> minorToMajor);
 [[nodiscard]] PJRT_Extension_Base* layoutsExtension();
 
 // Ends the use of a buffer, and frees its memory unless its address is in use.

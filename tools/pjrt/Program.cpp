@@ -6,11 +6,13 @@
 #include "PartitionText.h"
 #include "dtc/Eval/Eval.h"
 #include "dtc/StableHlo/vhlo/Vhlo.h"
+#include "dtc/Support/Words.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 namespace dtc {
 
@@ -24,6 +26,19 @@ std::string moduleName(std::string_view text) {
   if (at > 64) return "program"; // or there is none
   const std::string_view rest = text.substr(at + 8);
   return std::string(rest.substr(0, rest.find_first_of(" {\n")));
+}
+
+// "{0,1}"; the row-major one for any other text.
+std::vector<int64_t> statedLayout(std::string_view text, size_t rank) {
+  std::vector<int64_t> dims(rank), given;
+  std::iota(dims.rbegin(), dims.rend(), 0);
+  if (!text.starts_with('{') || !text.ends_with('}')) return dims;
+  for (text = text.substr(1, text.size() - 2); !text.empty();) {
+    const std::string_view word = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(text.size(), word.size() + 1));
+    given.push_back(parseNumber<int64_t>(word).value_or(-1));
+  }
+  return given.size() == rank && std::ranges::is_permutation(given, dims) ? given : dims;
 }
 
 // Tensors of element types that dtc holds in f32, as f32 and back.
@@ -147,6 +162,7 @@ bool PjrtProgram::describe(const std::vector<HloTensor>& declared, bool argument
     v.whole = !fitsJax(i, arguments, v.shards);
     if (v.whole) v.dims = (arguments ? program_->arguments() : program_->results())[i].shape;
     v.bytes = v.element->bytes * countOf(v.dims);
+    v.minorToMajor = statedLayout(tensor.layout, v.dims.size());
     v.sharding = shardingOf(v.whole ? ShardingId() : v.shards);
     v.donated = arguments && program_->arguments()[i].donated;
     ++i;

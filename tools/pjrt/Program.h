@@ -17,11 +17,12 @@ struct PjrtValue {
   const ElementType* element = nullptr; // as JAX sees it
   std::vector<int64_t> dims;            // of one partition's shard
   size_t bytes = 0;
-  std::string sharding;   // a serialized OpSharding
-  bool donated = false;   // an argument whose memory a result can take
-  std::string memoryKind; // of a result, as the program states it
-  bool token = false;     // for JAX, an array without elements; the program does not have it
-  size_t at = 0;          // which argument or result of the program it is
+  std::string sharding;              // a serialized OpSharding
+  bool donated = false;              // an argument whose memory a result can take
+  std::string memoryKind;            // of a result, as the program states it
+  std::vector<int64_t> minorToMajor; // of a result: the layout that it is said to have (Layouts.cpp)
+  bool token = false;                // for JAX, an array without elements; the program does not have it
+  size_t at = 0;                     // which argument or result of the program it is
   // All devices have all of it in JAX, which has no shards of different sizes, nor strided ones. `shards`: how the
   // program has it.
   bool whole = false;

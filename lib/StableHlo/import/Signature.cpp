@@ -33,10 +33,15 @@ bool hloSignature(std::string_view text, HloSignature& out, Diagnostics& diags) 
   for (const MlirOp& op : tree.ops)
     if (op.name == "func.func" && !op.regions.empty() && (!found || nameOf(op) == "main")) found = &op;
   if (!found) return diags.fail(kNoMain, SourceRange{0, 0}, "there is no function in this file");
-  for (const MlirArg& arg : found->regions[0].args) out.arguments.push_back(tensorOf(arg.type));
+  const auto readLayout = [](HloTensor& t, const auto& attrs) {
+    if (const MlirAttr* layout = findAttr(attrs, "mhlo.layout_mode")) t.layout = unescapeMlir(layout->text);
+  };
+  for (const MlirArg& arg : found->regions[0].args)
+    readLayout(out.arguments.emplace_back(tensorOf(arg.type)), arg.attrs);
   for (size_t i = 0; i < found->resultTypes.size(); ++i) {
     HloTensor& result = out.results.emplace_back(tensorOf(found->resultTypes[i]));
     if (i >= found->resultAttrs.size()) continue;
+    readLayout(result, found->resultAttrs[i]);
     if (const MlirAttr* kind = findAttr(found->resultAttrs[i], "mhlo.memory_kind"))
       result.memoryKind = unescapeMlir(kind->text);
   }

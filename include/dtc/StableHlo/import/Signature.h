@@ -11,6 +11,7 @@ struct HloTensor {
   std::vector<int64_t> dims;
   bool token = false;     // not a tensor: an ordering of effects
   std::string memoryKind; // of a result: "pinned_host"; empty if none is stated
+  std::string layout;     // "{0,1}", "default"; empty if none is stated
 };
 
 struct HloSignature {
