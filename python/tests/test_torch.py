@@ -301,8 +301,15 @@ class Torch(unittest.TestCase):
         """The remark is about torch.compile, not about files."""
         import torch
 
-        with self.assertRaisesRegex(Exception, "aten.linalg_eig.default.*torch.compiler.disable leaves"):
-            torch.compile(torch.linalg.eigvals, backend=dtc_backend(), fullgraph=True)(torch.randn(3, 3))
+        with self.assertRaisesRegex(Exception, "aten.linalg_ldl_factor.*torch.compiler.disable leaves"):
+            torch.compile(torch.linalg.ldl_factor, backend=dtc_backend(), fullgraph=True)(torch.randn(3, 3))
+
+    def test_eigenvalues(self):
+        import torch
+
+        x = torch.randn(2, 5, 5)
+        values, vectors = torch.compile(torch.linalg.eig, backend=dtc_backend(), fullgraph=True)(x)
+        torch.testing.assert_close(x.to(vectors.dtype) @ vectors, vectors * values[:, None], rtol=1e-4, atol=1e-5)
 
     def test_exported(self):
         import torch
