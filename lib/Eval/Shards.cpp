@@ -188,7 +188,8 @@ static Tensor assembleReplica(std::span<const Tensor> shards, const Sharding& s,
     coordinateOfShard.emplace(shard, coordinate);
     contribute(byShard[shard], shards[coordinate], s.pendingKind());
   }
-  const size_t first = holds.empty() ? 0 : static_cast<size_t>(std::ranges::find(holds, true) - holds.begin());
+  const size_t first =
+      holds.empty() ? 0 : static_cast<size_t>(std::ranges::find(holds, true) - holds.begin());
   Tensor global(shards[first].dtype(), {globalShape.begin(), globalShape.end()});
   size_t bytes = static_cast<size_t>(dtypeBytes(global.dtype()));
   for (const auto& [shard, acc] : byShard) {
@@ -213,15 +214,15 @@ std::vector<Replica> assembleReplicas(std::span<const Tensor> shards, const Shar
   for (size_t coordinate = 0; coordinate < shards.size(); ++coordinate)
     if (holds.empty() || holds[coordinate])
       holders[shardIndices(s, mesh, coordinate, true)].push_back(coordinate);
-  std::vector<Replica> replicas = {{static_cast<int64_t>(holders.begin()->second[0]),
-                                    assemble(shards, s, mesh, globalShape, holds)}};
+  std::vector<Replica> replicas = {
+      {static_cast<int64_t>(holders.begin()->second[0]), assemble(shards, s, mesh, globalShape, holds)}};
   for (size_t k = 1; k < holders.begin()->second.size(); ++k) {
     auto differs = std::ranges::find_if(holders, [&](const auto& of) {
       return k < of.second.size() && shards[of.second[k]] != shards[of.second[0]];
     });
     if (differs != holders.end())
-      replicas.push_back(
-          {static_cast<int64_t>(differs->second[k]), assembleReplica(shards, s, mesh, globalShape, k, holds)});
+      replicas.push_back({static_cast<int64_t>(differs->second[k]),
+                          assembleReplica(shards, s, mesh, globalShape, k, holds)});
   }
   return replicas;
 }

@@ -6,11 +6,10 @@ namespace dtc {
 
 // Attributes common to all ops (ir.md), including those of later stages.
 inline constexpr AttrSpec kCommonAttrs[] = {
-    {"stage", AttrType::Int, "", ""},   {"phase", AttrType::String, "", ""},
-    {"microbatch", AttrType::Int, "", ""},
-    {"stream", AttrType::Int, "", ""},
-    {"at", AttrType::Ints, "", ""},     {"within", AttrType::Strings, "", ""},
-    {"name", AttrType::String, "", ""}, {"loc", AttrType::String, "", ""}};
+    {"stage", AttrType::Int, "", ""},      {"phase", AttrType::String, "", ""},
+    {"microbatch", AttrType::Int, "", ""}, {"stream", AttrType::Int, "", ""},
+    {"at", AttrType::Ints, "", ""},        {"within", AttrType::Strings, "", ""},
+    {"name", AttrType::String, "", ""},    {"loc", AttrType::String, "", ""}};
 [[nodiscard]] const AttrSpec* findSpec(std::span<const AttrSpec>, std::string_view name); // or null
 [[nodiscard]] bool attrFits(const Module&, AttrId value, AttrType);
 [[nodiscard]] const char* attrTypeWords(AttrType); // "a list of dims such as [0, 1]"

@@ -2,7 +2,6 @@
 
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
-#include "dtc/IR/infer/Varying.h"
 
 #include <algorithm>
 
@@ -59,11 +58,25 @@ std::vector<bool> holdersOf(const Module& m, const Mesh& mesh, const AttrList& a
   if (!written.valid()) return holds;
   for (AttrId a : m.attrs[written].list) {
     const auto at = std::ranges::find(mesh.devices, m.attrs[a].i);
-    const auto coordinate =
-        mesh.devices.empty() ? static_cast<size_t>(m.attrs[a].i) : static_cast<size_t>(at - mesh.devices.begin());
+    const auto coordinate = mesh.devices.empty() ? static_cast<size_t>(m.attrs[a].i)
+                                                 : static_cast<size_t>(at - mesh.devices.begin());
     if (coordinate < count) holds[coordinate] = true;
   }
   return holds;
+}
+
+std::vector<AxisRef> axesOfOp(const Module& m, OpId o) {
+  std::vector<AxisRef> axes;
+  for (const AttrSpec& spec : m.record(o).attrs) {
+    if (spec.type != AttrType::Axes) continue;
+    AttrId id = m.attr(o, spec.name);
+    if (!id.valid()) continue;
+    for (AttrId e : m.attrs[id].list) {
+      const Attr& a = m.attrs[e];
+      axes.push_back(a.kind == Attr::Axis ? a.axis : AxisRef{a.text});
+    }
+  }
+  return axes;
 }
 
 std::vector<P2pSend> sendsOf(const Module& m, OpId p2p) {
@@ -71,13 +84,14 @@ std::vector<P2pSend> sendsOf(const Module& m, OpId p2p) {
   const AttrId list = m.attr(p2p, "sends");
   if (!list.valid()) return sends;
   for (AttrId entry : m.attrs[list].list)
-    if (const std::vector<AttrId>& n = m.attrs[entry].list; n.size() == 3) // else the verifier has reported it
+    if (const std::vector<AttrId>& n = m.attrs[entry].list;
+        n.size() == 3) // else the verifier has reported it
       sends.push_back({static_cast<size_t>(m.attrs[n[0]].i), m.attrs[n[1]].i, m.attrs[n[2]].i});
   return sends;
 }
 
 std::vector<int64_t> rendezvousOf(const Module& m, OpId o, const Mesh& mesh, int64_t coordinate) {
-  std::vector<AxisRef> axes = Varying::axesOf(m, o);
+  std::vector<AxisRef> axes = axesOfOp(m, o);
   for (AxisRef& a : axes) a = mesh.canonical(a);
   std::vector<int64_t> group = mesh.groupOf(axes, coordinate);
   if (m.record(o).collective != CollectiveKind::P2p) return group;
@@ -99,7 +113,7 @@ namespace {
 struct P2pEnds {
   P2pEnds(const Module& m, OpId o, const Mesh& mesh, std::span<const int64_t> coordinates)
       : sends(m[o].numOperands, false), receives(m[o].numOperands, false) {
-    std::vector<AxisRef> axes = Varying::axesOf(m, o);
+    std::vector<AxisRef> axes = axesOfOp(m, o);
     for (AxisRef& a : axes) a = mesh.canonical(a);
     std::vector<bool> own(static_cast<size_t>(mesh.sizeOf(axes)), false);
     for (int64_t p : coordinates) own[static_cast<size_t>(mesh.indexAlong(axes, p))] = true;

@@ -77,7 +77,18 @@ def wrong_by_opt(context, lowering, target, text, compiled, verify):
     return f"dtc opt -p '{pipeline}' prints another text than dtc compile:\n{min(missing)[:1200]}" if missing else ""
 
 
+class InFolder:
+    """The context, where commands run in the folder of a file: its imports are there."""
+
+    def __init__(self, context, path):
+        self.context, self.folder, self.dtc, self.root = context, (context.root / path).parent, context.dtc, context.root
+
+    def run(self, *command, **options):
+        return self.context.run(*command, cwd=self.folder, **options)
+
+
 def complaint(context, path, flags):
+    context = InFolder(context, path)
     found = parted(flags)
     if not found:
         return ""

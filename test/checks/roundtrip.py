@@ -17,16 +17,17 @@ def wrong_on_purpose(text):
 
 def complaint(context, path):
     text = (context.root / path).read_text(errors="replace")
+    folder = (context.root / path).parent  # of the files that it imports
     for number, part in enumerate(parts(text), 1):
         where = f"part {number}: " if number > 1 else ""
-        once = context.run(context.dtc, "opt", "-", text=part)
+        once = context.run(context.dtc, "opt", "-", text=part, cwd=folder)
         if once.returncode:
             if once.returncode != 1:
                 return f"{where}exit code {once.returncode}\n{once.stderr[-2000:]}"
             if wrong_on_purpose(text):
                 continue
             return f"{where}does not parse, and is not marked as expected to fail\n{once.stderr[-2000:]}"
-        twice = context.run(context.dtc, "opt", "-", text=once.stdout)
+        twice = context.run(context.dtc, "opt", "-", text=once.stdout, cwd=folder)
         if twice.returncode:
             return f"{where}the printed text does not parse\n{twice.stderr[-2000:]}"
         if once.stdout != twice.stdout:

@@ -79,9 +79,10 @@ void addPropagationOptions(CLI::App& app, LoweringFlags& o) {
 }
 
 void addPipelineOption(CLI::App& app, LoweringFlags& o) {
-  app.add_option("--pipeline-schedule", o.pipelineSchedule,
-                 "the order of micro-batches on a mesh with an axis 'pp' (default 1f1b); none: every device computes "
-                 "all stages")
+  app.add_option(
+         "--pipeline-schedule", o.pipelineSchedule,
+         "the order of micro-batches on a mesh with an axis 'pp' (default 1f1b); none: every device computes "
+         "all stages")
       ->type_name("gpipe|1f1b|interleaved|zb|none");
 }
 

@@ -64,8 +64,7 @@ evaluateSpmd(Module&, FuncId, std::span<const std::vector<Tensor>> args, const E
 takeShard(DType, std::span<const int64_t> globalShape, const Sharding&, const Mesh&, int64_t coordinate,
           const std::function<Status(int64_t begin, std::span<std::byte> out)>& read);
 [[nodiscard]] Tensor assemble(std::span<const Tensor> shards, const Sharding&, const Mesh&,
-                              std::span<const int64_t> globalShape,
-                              const std::vector<bool>& holds = {});
+                              std::span<const int64_t> globalShape, const std::vector<bool>& holds = {});
 // The same from all devices: the value of the first replica of each shard, then that of each further set of
 // replicas in which some shard has other bits. `coordinate`: the first device that holds such a shard.
 struct Replica {

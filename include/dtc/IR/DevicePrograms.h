@@ -33,6 +33,9 @@ struct DevicePrograms {
 // in {devices = […]}, else all.
 [[nodiscard]] std::vector<bool> holdersOf(const Module&, const Mesh&, const AttrList&);
 
+// The axes in the op's attributes, as written.
+[[nodiscard]] std::vector<AxisRef> axesOfOp(const Module&, OpId);
+
 // One transfer of a `p2p`: indices along its axes.
 struct P2pSend {
   size_t operand = 0;

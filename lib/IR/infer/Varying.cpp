@@ -9,19 +9,7 @@
 
 namespace dtc {
 
-std::vector<AxisRef> Varying::axesOf(const Module& m, OpId o) {
-  std::vector<AxisRef> axes;
-  for (const AttrSpec& spec : m.record(o).attrs) {
-    if (spec.type != AttrType::Axes) continue;
-    AttrId id = m.attr(o, spec.name);
-    if (!id.valid()) continue;
-    for (AttrId e : m.attrs[id].list) {
-      const Attr& a = m.attrs[e];
-      axes.push_back(a.kind == Attr::Axis ? a.axis : AxisRef{a.text});
-    }
-  }
-  return axes;
-}
+std::vector<AxisRef> Varying::axesOf(const Module& m, OpId o) { return axesOfOp(m, o); }
 
 Varying::Varying(const Module& m, FuncId f) : m_(m), mesh_(meshOfFunction(m, f)), func_(f), root_(m[f].body) {
   makeParts();
@@ -97,7 +85,8 @@ void Varying::findCommon() {
   if (!mesh_.valid() || devicesOf(m_, func_).empty() || !entryOfProgram(m_, func_).valid()) return;
   const Mesh& mesh = m_.shardings.mesh(mesh_);
   const DevicePrograms programs = programsOf(m_, entryOfProgram(m_, func_));
-  const auto own = static_cast<size_t>(std::ranges::find(programs.functions, func_) - programs.functions.begin());
+  const auto own =
+      static_cast<size_t>(std::ranges::find(programs.functions, func_) - programs.functions.begin());
   const std::vector<int64_t> coordinates = programs.coordinatesOf(own);
   for (size_t i = 0; i < parts_.size() && !coordinates.empty(); ++i) {
     const Part& part = parts_[i];

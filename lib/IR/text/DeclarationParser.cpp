@@ -303,12 +303,13 @@ void DeclarationParser::skipToBody() {
 }
 
 bool DeclarationParser::functionAttrs(Function& f) {
-  static const AttrSpec kOwn[] = {{"comm", AttrType::Strings, "", ""},    {"mesh", AttrType::Callee, "", ""},
-                                  {"target", AttrType::String, "", ""},   {"streams", AttrType::Int, "", ""},
-                                  {"arena", AttrType::Int, "", ""},       {"grad", AttrType::Callee, "", ""},
-                                  {"recomputes", AttrType::Bool, "", ""}, {"pipeline", AttrType::String, "", ""}, {"devices", AttrType::Ints, "", ""},
-                                  {"program", AttrType::Callee, "", ""},  {"name", AttrType::String, "", ""},
-                                  {"loc", AttrType::String, "", ""}};
+  static const AttrSpec kOwn[] = {
+      {"comm", AttrType::Strings, "", ""},    {"mesh", AttrType::Callee, "", ""},
+      {"target", AttrType::String, "", ""},   {"streams", AttrType::Int, "", ""},
+      {"arena", AttrType::Int, "", ""},       {"grad", AttrType::Callee, "", ""},
+      {"recomputes", AttrType::Bool, "", ""}, {"pipeline", AttrType::String, "", ""},
+      {"devices", AttrType::Ints, "", ""},    {"program", AttrType::Callee, "", ""},
+      {"name", AttrType::String, "", ""},     {"loc", AttrType::String, "", ""}};
   std::vector<ParsedAttr> written;
   // By mistake, a body may begin with a word and '=', on a new line.
   const bool isOwn = std::any_of(std::begin(kOwn), std::end(kOwn), [&](const AttrSpec& a) {
@@ -343,12 +344,9 @@ MeshId DeclarationParser::meshOfHead(size_t first) const {
 }
 
 bool DeclarationParser::typed(size_t first, const char* flag, std::string_view owner, Typed& out) {
-  const AttrSpec own[] = {{flag, AttrType::Bool, "", ""},
-                          {"devices", AttrType::Ints, "", ""},
-                          {"stream", AttrType::Int, "", ""},
-                          {"at", AttrType::Ints, "", ""},
-                          {"name", AttrType::String, "", ""},
-                          {"loc", AttrType::String, "", ""}};
+  const AttrSpec own[] = {{flag, AttrType::Bool, "", ""},     {"devices", AttrType::Ints, "", ""},
+                          {"stream", AttrType::Int, "", ""},  {"at", AttrType::Ints, "", ""},
+                          {"name", AttrType::String, "", ""}, {"loc", AttrType::String, "", ""}};
   ParsedType type, global;
   ParsedSharding sharding;
   std::vector<ParsedAttr> written;

@@ -197,8 +197,8 @@ uint32_t RankReader::numberOf(const Coordinates& group) {
 const std::vector<uint32_t>& RankReader::groupsOf(OpId o) {
   const bool host = m_.record(o).lowering == Lowering::Host; // `print` synchronizes all devices
   const bool p2p = m_.record(o).collective == CollectiveKind::P2p;
-  auto [at, isNew] = groupsOfAxes_.try_emplace(
-      {host ? AttrId() : m_.attr(o, "axes"), p2p ? m_.attr(o, "sends") : AttrId()});
+  auto [at, isNew] =
+      groupsOfAxes_.try_emplace({host ? AttrId() : m_.attr(o, "axes"), p2p ? m_.attr(o, "sends") : AttrId()});
   if (!isNew) return at->second;
   constexpr uint32_t kNone = UINT32_MAX;
   Coordinates all(programs_.of.size());

@@ -81,13 +81,13 @@ private:
     if (!devices.empty()) devices += "]}";
     return (label.valid() ? "%" + std::string(m_.strings[label]) + ": " : "") + printType(m_, type) +
            (global.valid() ? " of " + printType(m_, global) : "") +
-           (sharding.valid() ? " " + printSharding(m_, sharding) : "") +
-           devices;
+           (sharding.valid() ? " " + printSharding(m_, sharding) : "") + devices;
   }
   std::vector<std::string> partsOf(const Function& f) const {
     std::vector<std::string> parts;
     for (const FuncArg& a : f.args)
-      parts.push_back(partText(m_[a.value].name, m_[a.value].type, a.globalType, m_[a.value].sharding, a.attrs));
+      parts.push_back(
+          partText(m_[a.value].name, m_[a.value].type, a.globalType, m_[a.value].sharding, a.attrs));
     for (const FuncResult& r : f.results)
       parts.push_back(partText(r.label, r.type, r.globalType, r.sharding, r.attrs));
     return parts;
@@ -121,10 +121,12 @@ private:
       const AbsentValues absent(m_, f);
       const auto check = [&](const std::string& what, const AttrList& attrs, SourceRange range) {
         const std::vector<bool> holds = holdersOf(m_, mesh_, attrs);
-        const auto held = std::ranges::count_if(own, [&](int64_t p) { return holds[static_cast<size_t>(p)]; });
+        const auto held =
+            std::ranges::count_if(own, [&](int64_t p) { return holds[static_cast<size_t>(p)]; });
         if (held != 0 && held != std::ssize(own))
-          diags_.error(kHolders, range, what, "some devices of @" + std::string(name(f)) +
-                                                  " hold it and others do not: list all of them or none");
+          diags_.error(kHolders, range, what,
+                       "some devices of @" + std::string(name(f)) +
+                           " hold it and others do not: list all of them or none");
         return held == 0;
       };
       for (const FuncArg& a : m_[f].args) {

@@ -28,7 +28,8 @@ void normalize(std::vector<MemoryPlan::Range>& set) {
 } // namespace
 
 MemoryLiveness::MemoryLiveness(const Module& m, FuncId f, Diagnostics& diags)
-    : m_(m), func_(f), mesh_(meshValueOf(m, f)), absent_(m, f), diags_(diags), localOf_(m.values.size(), kNone) {}
+    : m_(m), func_(f), mesh_(meshValueOf(m, f)), absent_(m, f), diags_(diags),
+      localOf_(m.values.size(), kNone) {}
 
 bool MemoryLiveness::make(ValueId v, uint32_t position) {
   auto bytes = largestBytes(m_, m_[v].type, mesh_);

@@ -45,7 +45,8 @@ Actions alternating(const PipelineShape& s, int device, int warmup) {
 class Clock {
 public:
   explicit Clock(const PipelineShape& s)
-      : shape_(s), ends_(static_cast<size_t>(3 * s.stages() * s.microbatches), -1), free_(static_cast<size_t>(s.devices), 0) {}
+      : shape_(s), ends_(static_cast<size_t>(3 * s.stages() * s.microbatches), -1),
+        free_(static_cast<size_t>(s.devices), 0) {}
   Clock(const PipelineShape& s, const std::vector<Actions>& order) : Clock(s) {
     missing_.assign(ends_.size(), true);
     for (const Actions& actions : order)
@@ -58,7 +59,8 @@ public:
   [[nodiscard]] std::optional<double> ready(const PipelineAction& a) const {
     double at = free_[static_cast<size_t>(a.stage % shape_.devices)];
     const auto after = [&](PipelinePhase phase, int stage) {
-      while (phase == Backward && stage + 1 < shape_.stages() && isMissing(phase, stage, a.microbatch)) ++stage;
+      while (phase == Backward && stage + 1 < shape_.stages() && isMissing(phase, stage, a.microbatch))
+        ++stage;
       const double end = ends_[index(phase, stage, a.microbatch)];
       at = end < 0 || at < 0 ? -1 : std::max(at, end);
     };
@@ -85,22 +87,25 @@ private:
     return !missing_.empty() && missing_[index(phase, stage, microbatch)];
   }
   const PipelineShape& shape_;
-  std::vector<double> ends_; // by phase, stage and micro-batch; -1: not yet
+  std::vector<double> ends_;  // by phase, stage and micro-batch; -1: not yet
   std::vector<bool> missing_; // actions without ops; empty: none
-  std::vector<double> free_; // by device
+  std::vector<double> free_;  // by device
 };
 
-// ZB-H1: of the actions that can begin first on a device, a backward part, else a forward part while fewer
-// micro-batches are between their forward and weight parts than in 1F1B, else a weight part.
+// Of the actions that can begin first on a device, a backward part, else a forward part while fewer micro-batches are
+// between their forward and backward parts than in 1F1B, and at most one more than devices keep activations, else
+// a weight part.
 class ZeroBubble {
 public:
-  explicit ZeroBubble(const PipelineShape& s) : shape_(s), clock_(s), devices_(static_cast<size_t>(s.devices)) {}
+  explicit ZeroBubble(const PipelineShape& s)
+      : shape_(s), clock_(s), devices_(static_cast<size_t>(s.devices)) {}
 
   std::vector<Actions> run() {
     for (;;) {
       std::optional<PipelineAction> best;
       for (int d = 0; d < shape_.devices; ++d)
-        if (const std::optional<PipelineAction> a = nextOf(d); a && (!best || a->begin < best->begin)) best = a;
+        if (const std::optional<PipelineAction> a = nextOf(d); a && (!best || a->begin < best->begin))
+          best = a;
       if (!best) break;
       clock_.run(*best, best->begin);
       Device& device = devices_[static_cast<size_t>(best->stage)];
@@ -130,7 +135,8 @@ private:
     };
     const int inFlight = shape_.devices - d;
     if (backwards < forwards) consider(Backward, backwards);
-    if (forwards < shape_.microbatches && forwards - backwards < inFlight && forwards - weights < shape_.devices)
+    if (forwards < shape_.microbatches && forwards - backwards < inFlight &&
+        forwards - weights <= shape_.devices)
       consider(Forward, forwards);
     if (weights < backwards) consider(Weights, weights);
     return best;

@@ -54,7 +54,8 @@ bool GradientSweep::scattersInto(ValueId sum, ValueId cotangent, size_t fresh) {
   const OpId made = m.definingOp(cotangent), sumMade = m.definingOp(sum);
   if (!made.valid() || made.index < fresh || m.record(made).name != std::string_view("scatter")) return false;
   if (sumMade.valid() && sumMade.index >= fresh) return false; // it is after the scatter
-  const StrId stage = m.strings.find("stage"); // a sum of another stage would have to be sent to this one first
+  const StrId stage =
+      m.strings.find("stage"); // a sum of another stage would have to be sent to this one first
   if (stage.valid() && sumMade.valid() && findAttr(m[sumMade].attrs, stage) != findAttr(m[made].attrs, stage))
     return false;
   const OpId base = m.definingOp(m.operand(made, 0));

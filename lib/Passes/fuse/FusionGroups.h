@@ -223,9 +223,9 @@ private:
   [[nodiscard]] bool writesInOneCall(const FusionGroup& group, const StridedView& view) const;
 
   const StrId microbatch_, phase_, stage_; // the attributes of a slot; invalid if no text has them
-  const bool callsPerIndex_;         // FusionTables::callsPerIndex
-  std::vector<uint32_t>& positions_; // FusionTables::positions
-  std::vector<FusionOp> ops_;        // by position
+  const bool callsPerIndex_;               // FusionTables::callsPerIndex
+  std::vector<uint32_t>& positions_;       // FusionTables::positions
+  std::vector<FusionOp> ops_;              // by position
   std::vector<FusionGroup> groups_;
   std::unordered_map<uint32_t, std::vector<OpId>> factors_; // by matmul: the ops that it folds (foldFactors)
   int64_t now_ = 0;

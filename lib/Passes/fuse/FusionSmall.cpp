@@ -73,7 +73,8 @@ static void joinLevels(FusionGroups& fusion) {
     const FusionGroup& group = fusion.group(g);
     if (!isElementwise(fusion, group)) continue;
     const size_t axes = axesOf(fusion, group);
-    auto [it, first] = open.try_emplace({group.level, group.slot.microbatch, group.slot.phase, group.slot.stage}, g, axes);
+    auto [it, first] =
+        open.try_emplace({group.level, group.slot.microbatch, group.slot.phase, group.slot.stage}, g, axes);
     if (first) continue;
     auto& [into, taken] = it->second;
     if (taken + axes > kMaxAxes || fusion.group(into).ops.size() + group.ops.size() > fusion.limit) {

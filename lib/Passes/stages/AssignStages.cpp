@@ -21,8 +21,9 @@ public:
     for (size_t i = 0; i < f_.steps.size(); ++i) {
       StagedStep& s = f_.steps[i];
       if (m_.record(s.op).lowering == Lowering::Host)
-        return refuse(s.op, "waits for all devices, and the stages of a pipeline never meet: remove it, or use "
-                            "--pipeline-schedule none");
+        return refuse(s.op,
+                      "waits for all devices, and the stages of a pipeline never meet: remove it, or use "
+                      "--pipeline-schedule none");
       const std::optional<int64_t> mark = stageMarkOf(m_, s.op);
       if (mark && *mark < 0) return refuse(s.op, "contains ops of several stages, or a negative stage");
       if (isConstant(s.op)) // such as positions: cheaper to compute than to send
@@ -51,13 +52,12 @@ public:
       });
     }
     for (size_t i = 0; i < f_.steps.size(); ++i)
-      if (f_.steps[i].phase == PipelinePhase::Backward && !sent[i]) f_.steps[i].phase = PipelinePhase::Weights;
+      if (f_.steps[i].phase == PipelinePhase::Backward && !sent[i])
+        f_.steps[i].phase = PipelinePhase::Weights;
   }
 
 private:
-  bool refuse(OpId o, const char* why) {
-    return diags_.fail(kStageOfOp, m_[o].loc, m_.record(o).name, why);
-  }
+  bool refuse(OpId o, const char* why) { return diags_.fail(kStageOfOp, m_[o].loc, m_.record(o).name, why); }
   const StagedStep* step(ValueId v) const {
     const auto at = stepOf_.find(v);
     return at == stepOf_.end() ? nullptr : &f_.steps[at->second];

@@ -25,8 +25,9 @@ public:
     for (OpId o : m_[m_[func_].body].ops)
       if (isLoop(o)) {
         if (loop.valid())
-          return diags_.fail(kLoops, m_[o].loc,
-                             "a second loop contains ops with a stage: a pipeline has one loop over micro-batches");
+          return diags_.fail(
+              kLoops, m_[o].loc,
+              "a second loop contains ops with a stage: a pipeline has one loop over micro-batches");
         loop = o;
       }
     if (!loop.valid()) return withoutLoop();
@@ -48,7 +49,8 @@ public:
 
 private:
   bool isLoop(OpId o) const {
-    return m_.record(o).regions == RegionKind::For && stageMarkOf(m_, o).has_value() && *stageMarkOf(m_, o) < 0;
+    return m_.record(o).regions == RegionKind::For && stageMarkOf(m_, o).has_value() &&
+           *stageMarkOf(m_, o) < 0;
   }
 
   // Ops without a mark belong to the micro-batch if an op with a mark reads them, else they follow it.
@@ -126,8 +128,9 @@ private:
   };
 
   bool isAddition(OpId o) const {
-    return o.valid() && m_.record(o).combines == PendingKind::Sum && m_[o].numOperands == 2 && m_[o].numRegions == 0 &&
-           m_[m_.operand(o, 0)].type == m_[m_.result(o)].type && m_[m_.operand(o, 1)].type == m_[m_.result(o)].type;
+    return o.valid() && m_.record(o).combines == PendingKind::Sum && m_[o].numOperands == 2 &&
+           m_[o].numRegions == 0 && m_[m_.operand(o, 0)].type == m_[m_.result(o)].type &&
+           m_[m_.operand(o, 1)].type == m_[m_.result(o)].type;
   }
 
   void findSums(OpId loop, size_t carried) {
@@ -184,7 +187,8 @@ private:
     map.set(i, ops::constant(b, m_[i].type, m_.attrs.integer(index)));
     for (size_t k = 0; k < now.size(); ++k) map.set(m_[body].args[k + 1], now[k]);
     std::unordered_set<OpId> split;
-    for (const auto& [k, sum] : sums_) split.insert(sum.adds), split.insert(sum.joined.begin(), sum.joined.end());
+    for (const auto& [k, sum] : sums_)
+      split.insert(sum.adds), split.insert(sum.joined.begin(), sum.joined.end());
     const std::vector<OpId> ops = m_[body].ops; // a copy: cloning grows the tables
     for (OpId op : ops)
       if (!split.contains(op)) list.push_back(cloneOp(m_, op, b.parent, map, CloneNames()));

@@ -25,12 +25,13 @@ constexpr DiagKind kOrder{"pipeline-order",
 // for each other, even if a message blocks its sender.
 struct Place {
   StagedStep::Part part = StagedStep::Part::Before;
-  double time = 0;    // of the schedule, inside
-  bool acts = false;  // an op; a message is before the ops that begin at its time
-  size_t index = 0;   // of the step; of a message: of the step that produces its last value
-  size_t target = 0;  // of a message: the first device that receives it
+  double time = 0;   // of the schedule, inside
+  bool acts = false; // an op; a message is before the ops that begin at its time
+  size_t index = 0;  // of the step; of a message: of the step that produces its last value
+  size_t target = 0; // of a message: the first device that receives it
   friend auto operator<=>(const Place& a, const Place& b) {
-    return std::tuple(a.part, a.time, a.acts, a.index, a.target) <=> std::tuple(b.part, b.time, b.acts, b.index, b.target);
+    return std::tuple(a.part, a.time, a.acts, a.index, a.target) <=>
+           std::tuple(b.part, b.time, b.acts, b.index, b.target);
   }
   friend bool operator==(const Place&, const Place&) = default;
 };
@@ -99,8 +100,7 @@ private:
 
   void findReads() {
     for (const StagedStep& s : f_.steps)
-      if (s.stage != StagedStep::kAnywhere)
-        forEachRead(m_, s.op, [&](ValueId v) { read(deviceOf(s), v); });
+      if (s.stage != StagedStep::kAnywhere) forEachRead(m_, s.op, [&](ValueId v) { read(deviceOf(s), v); });
     const std::vector<CarriedResult> carried = carriedResults(m_, entry_);
     std::unordered_map<size_t, size_t> argumentOf;
     for (const CarriedResult& c : carried) argumentOf[c.result] = c.argument;
@@ -370,7 +370,8 @@ private:
 } // namespace
 
 bool writeStagePrograms(Module& m, FuncId entry, const StagedFunction& f,
-                        const std::vector<std::vector<PipelineAction>>& order, StrId axis, Diagnostics& diags) {
+                        const std::vector<std::vector<PipelineAction>>& order, StrId axis,
+                        Diagnostics& diags) {
   return StagePrograms(m, entry, f, order, axis, diags).run();
 }
 

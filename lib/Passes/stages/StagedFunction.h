@@ -3,9 +3,9 @@
 // the forward or the backward part of which micro-batch.
 #include "analysis/Reads.h"
 #include "dtc/IR/Module.h"
+#include "dtc/Passes/analysis/PipelineOrder.h"
 #include "dtc/Sharding/Sharding.h"
 #include "dtc/Support/Diagnostics.h"
-#include "dtc/Passes/analysis/PipelineOrder.h"
 
 namespace dtc {
 

@@ -46,8 +46,8 @@ public:
     shape_.hasBackward = staged.hasBackward;
     measure(staged);
     const auto order = pipelineOrder(schedule_, shape_);
-    m_[func_].attrs.push_back({m_.strings.intern("pipeline"),
-                               m_.attrs.string(m_.strings.intern(pipelineWordOf(schedule_)))});
+    m_[func_].attrs.push_back(
+        {m_.strings.intern("pipeline"), m_.attrs.string(m_.strings.intern(pipelineWordOf(schedule_)))});
     return writeStagePrograms(m_, func_, staged, order, m_.strings.find(axis_), diags_);
   }
 

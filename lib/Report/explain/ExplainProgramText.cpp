@@ -351,11 +351,11 @@ static std::string groupsText(const ProgramReport& r, const std::vector<ExplainD
 static std::string stagesText(const ProgramReport& r) {
   if (!r.pipeline) return "";
   const PipelineRun& run = *r.pipeline;
-  std::string out = pipelineTitle(run) + "\n  " + std::to_string(run.messages) +
-                    (run.messages == 1 ? " message" : " messages") + " between stages, " + bytesText(run.bytes) +
-                    " per step; the slowest stage takes " +
-                    timeText(std::ranges::max(run.shape.seconds[static_cast<size_t>(PipelinePhase::Forward)])) +
-                    " forward";
+  std::string out =
+      pipelineTitle(run) + "\n  " + std::to_string(run.messages) +
+      (run.messages == 1 ? " message" : " messages") + " between stages, " + bytesText(run.bytes) +
+      " per step; the slowest stage takes " +
+      timeText(std::ranges::max(run.shape.seconds[static_cast<size_t>(PipelinePhase::Forward)])) + " forward";
   if (run.shape.hasBackward) {
     std::vector<double> backward = run.shape.seconds[static_cast<size_t>(PipelinePhase::Backward)];
     const std::vector<double>& weights = run.shape.seconds[static_cast<size_t>(PipelinePhase::Weights)];
@@ -369,8 +369,7 @@ std::string collectivesText(const ProgramReport& r, const std::vector<ExplainDec
                             const ExplainTextOptions& options) {
   const std::string stages = stagesText(r);
   if (r.collectives.empty())
-    return stages +
-           (r.pipeline ? "no other communication\n" : "the program does not communicate\n") +
+    return stages + (r.pipeline ? "no other communication\n" : "the program does not communicate\n") +
            contractsText(r.contracts);
   if (options.full || (isSmall(r) && options.top == 0)) return stages + fullText(r, decisions);
   return stages + groupsText(r, decisions, options.top);
@@ -414,12 +413,9 @@ std::string programJson(const ProgramReport& r, const std::vector<ExplainReshard
   }
   if (r.pipeline) {
     const PipelineRun& run = *r.pipeline;
-    out["pipeline"] = {{"schedule", run.schedule},
-                       {"devices", run.shape.devices},
-                       {"chunks", run.shape.chunks},
-                       {"microbatches", run.shape.microbatches},
-                       {"bubble", run.bubble},
-                       {"messages", run.messages},
+    out["pipeline"] = {{"schedule", run.schedule},   {"devices", run.shape.devices},
+                       {"chunks", run.shape.chunks}, {"microbatches", run.shape.microbatches},
+                       {"bubble", run.bubble},       {"messages", run.messages},
                        {"bytes", run.bytes}};
     if (run.closedForm) out["pipeline"]["closed_form_bubble"] = *run.closedForm;
   }

@@ -86,7 +86,8 @@ std::string pipelineTitle(const PipelineRun& run) {
   title += ": " + std::to_string(run.shape.devices) + " devices";
   if (run.shape.chunks > 1) title += " of " + std::to_string(run.shape.chunks) + " stages each";
   title += ", " + std::to_string(run.shape.microbatches) +
-           (run.shape.microbatches == 1 ? " micro-batch" : " micro-batches") + "; bubble " + percent(run.bubble);
+           (run.shape.microbatches == 1 ? " micro-batch" : " micro-batches") + "; bubble " +
+           percent(run.bubble);
   if (run.closedForm) title += " (" + percent(*run.closedForm) + " if stages take equal times)";
   return title;
 }
@@ -121,8 +122,8 @@ size_t drawPipeline(Svg& svg, const PipelineRun& run, size_t top) {
       const auto end = kLeft + static_cast<size_t>(std::lround(a.end * scale));
       if (end <= x) continue;
       const std::string text = labelOf(run, a);
-      svg.box(x, y, end - x, kRow - 4, "cell",
-              text + "\n" + timeText(a.begin) + " to " + timeText(a.end), kHues[static_cast<size_t>(a.phase)]);
+      svg.box(x, y, end - x, kRow - 4, "cell", text + "\n" + timeText(a.begin) + " to " + timeText(a.end),
+              kHues[static_cast<size_t>(a.phase)]);
       if (text.size() * kLetterWidth + 4 <= end - x) svg.text(x + 3, y + 17, text, "fact");
     }
   }
@@ -132,7 +133,8 @@ size_t drawPipeline(Svg& svg, const PipelineRun& run, size_t top) {
   for (size_t tick = 0; tick <= 4; ++tick) {
     const size_t x = kLeft + tick * static_cast<size_t>(width) / 4;
     svg.line(x, axis, x, axis + 5);
-    svg.text(tick == 4 ? x - 40 : x, axis + 20, timeText(lengthOf(run) * static_cast<double>(tick) / 4), "fact");
+    svg.text(tick == 4 ? x - 40 : x, axis + 20, timeText(lengthOf(run) * static_cast<double>(tick) / 4),
+             "fact");
   }
   std::string key = "F: forward, B: backward";
   if (run.shape.splitsWeights) key += ", W: gradients of weights";

@@ -217,7 +217,8 @@ Result<CollectivePlan> planCollective(const CollectiveSpec& spec, const Mesh& me
   for (size_t p = 0; p < numDevices; ++p) {
     if (plan.groupOf[p] != UINT32_MAX) continue;
     CollectiveGroup group;
-    group.coordinates = spec.groups.empty() ? mesh.groupOf(spec.axes, static_cast<int64_t>(p)) : spec.groups[p];
+    group.coordinates =
+        spec.groups.empty() ? mesh.groupOf(spec.axes, static_cast<int64_t>(p)) : spec.groups[p];
     group.members.resize(group.coordinates.size());
     for (size_t m = 0; m < group.coordinates.size(); ++m) {
       plan.groupOf[static_cast<size_t>(group.coordinates[m])] = static_cast<uint32_t>(plan.groups.size());

@@ -10,7 +10,8 @@ static std::vector<P2pSend> sendsOfPairs(const Module& m, AttrId id) {
   std::vector<P2pSend> sends;
   if (!id) return sends;
   for (AttrId entry : m.attrs[id].list)
-    if (const std::vector<AttrId>& n = m.attrs[entry].list; n.size() == 2) // else the verifier has reported it
+    if (const std::vector<AttrId>& n = m.attrs[entry].list;
+        n.size() == 2) // else the verifier has reported it
       sends.push_back({0, m.attrs[n[0]].i, m.attrs[n[1]].i});
   return sends;
 }

@@ -17,10 +17,9 @@ std::vector<TransferPlan> argumentPlans(const Module& m, const Program& program)
     std::vector<ValueId> values;
     for (int64_t p = 0; p < program.numDevices(); ++p) values.push_back(m[program.at(p).func].args[i].value);
     const ShardingId sharding = a.globalType ? m[a.value].sharding : ShardingId();
-    plans.push_back(planTransfer(m, program, "argument " + printValueName(m, a.value),
-                                 a.globalType ? a.globalType : m[a.value].type,
-                                 sharding ? &m.shardings[sharding] : nullptr, values,
-                                 holdersOf(m, program.mesh, a.attrs)));
+    plans.push_back(planTransfer(
+        m, program, "argument " + printValueName(m, a.value), a.globalType ? a.globalType : m[a.value].type,
+        sharding ? &m.shardings[sharding] : nullptr, values, holdersOf(m, program.mesh, a.attrs)));
   }
   return plans;
 }
@@ -34,11 +33,10 @@ std::vector<TransferPlan> resultPlans(const Module& m, const Program& program) {
     for (int64_t p = 0; p < program.numDevices(); ++p)
       values.push_back(m[m[program.at(p).func].body].yields[i]);
     const ShardingId sharding = r.globalType ? r.sharding : ShardingId();
-    plans.push_back(planTransfer(m, program,
-                                 "result " + (r.label ? std::string(m.strings[r.label]) : std::to_string(i)),
-                                 r.globalType ? r.globalType : m[values[0]].type,
-                                 sharding ? &m.shardings[sharding] : nullptr, values,
-                                 holdersOf(m, program.mesh, r.attrs)));
+    plans.push_back(planTransfer(
+        m, program, "result " + (r.label ? std::string(m.strings[r.label]) : std::to_string(i)),
+        r.globalType ? r.globalType : m[values[0]].type, sharding ? &m.shardings[sharding] : nullptr, values,
+        holdersOf(m, program.mesh, r.attrs)));
   }
   return plans;
 }

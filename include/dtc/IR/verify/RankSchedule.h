@@ -84,11 +84,11 @@ private:
   const Varying* varying_ = nullptr;
   std::vector<Decision> decisions_;
   std::map<Coordinates, uint32_t> groups_;
-  std::vector<const Coordinates*> members_;                        // by number of the group
+  std::vector<const Coordinates*> members_; // by number of the group
   // By device, for the `axes` and the `sends` of an op.
   std::map<std::pair<AttrId, AttrId>, std::vector<uint32_t>> groupsOfAxes_;
-  std::vector<std::map<uint32_t, uint32_t>> issued_;               // by device: rendezvous so far, by group
-  std::map<std::pair<uint32_t, uint32_t>, uint32_t> numbers_;      // of a group, and the count within it
+  std::vector<std::map<uint32_t, uint32_t>> issued_;          // by device: rendezvous so far, by group
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> numbers_; // of a group, and the count within it
 };
 
 } // namespace dtc

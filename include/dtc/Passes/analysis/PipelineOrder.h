@@ -2,8 +2,9 @@
 // The order in which the devices of a pipeline compute the forward and backward parts of micro-batches.
 //
 // GPipe: Huang et al. 2019. 1F1B: Narayanan et al. 2019 (PipeDream-Flush). Interleaved 1F1B: Narayanan et al. 2021
-// (Megatron-LM), where a device holds several chunks of the model. Zero bubble (ZB-H1): Qi et al. 2023, where the
-// gradients of weights are separate from those of activations and fill the bubble.
+// (Megatron-LM), where a device holds several chunks of the model. Zero bubble: Qi et al. 2023, where the gradients
+// of weights are separate from those of activations and fill the bubble; ours is a list schedule with the memory
+// of ZB-H1.
 #include <cstdint>
 #include <optional>
 #include <string_view>

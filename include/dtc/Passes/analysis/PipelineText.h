@@ -11,7 +11,7 @@ struct PipelineRun {
   std::vector<std::vector<PipelineAction>> order; // as written, with times on the nominal machine
   double bubble = 0;                              // of that order, if messages take no time
   std::optional<double> closedForm;               // of the schedule, for stages of equal times
-  int64_t messages = 0, bytes = 0;                // of one step: `p2p` ops, and what they move, over all devices
+  int64_t messages = 0, bytes = 0; // of one step: `p2p` ops, and what they move, over all devices
 };
 
 // Whether the text marks stages, and the entry's mesh has an axis 'pp' for them.

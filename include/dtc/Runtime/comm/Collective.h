@@ -20,10 +20,10 @@ struct CollectiveSpec {
   std::vector<AxisRef> axes;         // major to minor
   // P2p: the devices that wait for each other, by device (rendezvousOf); empty: those of a group along `axes`.
   std::vector<std::vector<int64_t>> groups;
-  size_t dim = 0;                    // AllGather, AllSlice, ReduceScatter; AllToAll: the dim that is split
-  size_t concatDim = 0;              // AllToAll
-  int64_t root = 0;                  // BroadcastFrom
-  std::vector<P2pSend> sends;        // Permute (operand 0), P2p
+  size_t dim = 0;             // AllGather, AllSlice, ReduceScatter; AllToAll: the dim that is split
+  size_t concatDim = 0;       // AllToAll
+  int64_t root = 0;           // BroadcastFrom
+  std::vector<P2pSend> sends; // Permute (operand 0), P2p
   // operandShapes[operand][device], resultShapes[result][device]
   std::vector<std::vector<std::vector<int64_t>>> operandShapes, resultShapes;
 };

@@ -293,7 +293,8 @@ Status NcclExchange::moveData() {
   for (size_t m = 0; m < members(); ++m) {
     for (uint32_t k : group_.members[m].zeroResults)
       if (std::byte* const to = buffers_.results[m * plan_.numOperands + k]; to) // else it has no memory
-        if (Status s = queue_.clear(coordinate(m), to, group_.members[m].resultElements[k] * plan_.widths[k]); !s)
+        if (Status s = queue_.clear(coordinate(m), to, group_.members[m].resultElements[k] * plan_.widths[k]);
+            !s)
           return s;
     for (const BlockCopy& b : group_.members[m].blocks) {
       if (b.elements() == 0) continue;
