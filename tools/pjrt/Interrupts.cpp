@@ -51,7 +51,8 @@ bool isInterruptedByPython(void*) {
     auto r = std::make_unique<Raised>();
     p->fetch(&r->type, &r->value, &r->traceback);
     // Python has room for 32 such calls; with none left, the run's error is all that is raised.
-    if (p->add_pending_call(raiseAgain, r.get()) == 0) (void)r.release();
+    Raised* given = r.release(); // to raiseAgain
+    if (p->add_pending_call(raiseAgain, given) != 0) delete given;
   }
   p->gil_release(state);
   return raised;
