@@ -72,6 +72,9 @@ std::optional<Error> whatDoesNotFitParallel(const ModelSpec& s) {
   if (s.context == ModelContext::Ulysses && s.kvHeads % headDevices != 0)
     return unfit("--context ulysses shards heads over tp and cp, but " + std::to_string(headDevices) +
                  " devices do not divide " + std::to_string(s.kvHeads) + " key heads");
+  if (s.layers < s.parallel.size("pp"))
+    return unfit("pp=" + std::to_string(s.parallel.size("pp")) + " needs as many layers, but --layers is " +
+                 std::to_string(s.layers));
   if (s.experts == 0 && (s.parallel.has("ep") || s.topK > 0 || s.capacity > 0))
     return unfit("ep, --top-k and --capacity need experts: dtc model mixtral");
   if (s.experts > 0 && s.topK > s.experts)

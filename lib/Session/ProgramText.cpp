@@ -4,6 +4,7 @@
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/verify/Verify.h"
 #include "dtc/Ops/record/Ops.h"
+#include "dtc/Passes/analysis/PipelineText.h"
 #include "dtc/Passes/propagate/Propagate.h"
 #include "dtc/Session/Imports.h"
 #include "dtc/StableHlo/import/Import.h"
@@ -313,7 +314,8 @@ Status runsOnAllDevices(const Module& m, const std::string& verb) {
   for (FuncId f : m.order)
     if (const std::string devices = devicesText(m, f); !devices.empty())
       return inputError(verb + " takes one function for all devices, but " + nameOf(m, f) + " runs on " +
-                        devices);
+                        devices +
+                        (isPipeline(m, f) ? ": compile the pipeline with --pipeline-schedule none" : ""));
   return Ok{};
 }
 

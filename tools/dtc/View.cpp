@@ -89,6 +89,10 @@ private:
     std::vector<ViewSchedule> functions;
     const std::optional<PipelineRun> pipeline = readPipeline(m_, func_);
     std::string all = pipeline ? pipelineText(*pipeline, columnsOfOutput()) : "";
+    if (!pipeline && isPipeline(m_, func_))
+      env_.err(
+          "note: the pipeline is not drawn: its text does not have each part of each micro-batch in an order "
+          "in which stages can compute them\n");
     for (FuncId f : functionsOfProgram(m_, func_)) {
       auto s = viewSchedule(m_, f);
       if (!s) return env_.fail(s.error());

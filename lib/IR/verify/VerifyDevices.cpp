@@ -7,6 +7,7 @@
 #include "dtc/IR/verify/RankSchedule.h"
 
 #include <algorithm>
+#include <set>
 
 namespace dtc {
 namespace {
@@ -154,15 +155,36 @@ private:
         if (const int64_t device = m_.attrs[a].i; !isDevice(device))
           diags_.error(kHolders, range, what, "the mesh has no device " + std::to_string(device));
     };
+    const auto complete = [&](const std::string& what, const AttrList& attrs, ShardingId id,
+                              SourceRange range) {
+      if (!id.valid() || m_.shardings[id].mesh != meshOfFunction(m_, entry_)) return;
+      const std::vector<bool> holds = holdersOf(m_, mesh_, attrs);
+      std::set<std::vector<int64_t>> all, held;
+      for (int64_t p = 0; p < mesh_.numDevices(); ++p) {
+        std::vector<int64_t> shard;
+        for (const DimSharding& d : m_.shardings[id].dims)
+          for (const AxisRef& a : d.axes()) shard.push_back(mesh_.indexAlong(a, p));
+        for (const PendingAxis& a : m_.shardings[id].pending) shard.push_back(mesh_.indexAlong(a.axis, p));
+        all.insert(shard);
+        if (holds[static_cast<size_t>(p)]) held.insert(std::move(shard));
+      }
+      if (held.size() != all.size())
+        diags_.error(kHolders, range, what,
+                     "its holders have " + std::to_string(held.size()) + " of its " +
+                         std::to_string(all.size()) + " shards: list devices for all");
+    };
     std::map<StrId, const FuncArg*> args;
     for (const FuncArg& a : f.args) {
       exist("argument " + printValueName(m_, a.value), a.attrs, m_[a.value].loc);
+      complete("argument " + printValueName(m_, a.value), a.attrs,
+               a.globalType.valid() ? m_[a.value].sharding : ShardingId(), m_[a.value].loc);
       args.emplace(m_[a.value].name, &a);
     }
     for (size_t r = 0; r < f.results.size(); ++r) {
       const FuncResult& result = f.results[r];
       const std::string what = "result " + std::to_string(r);
       exist(what, result.attrs, result.loc);
+      complete(what, result.attrs, result.globalType.valid() ? result.sharding : ShardingId(), result.loc);
       const AttrId carried = carry.valid() ? findAttr(result.attrs, carry) : AttrId();
       const auto arg = args.find(result.label);
       if (carried.valid() && m_.attrs[carried].i && arg != args.end() &&

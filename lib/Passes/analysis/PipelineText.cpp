@@ -7,6 +7,7 @@
 #include "dtc/Passes/analysis/OpWork.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
 #include <set>
 #include <tuple>
@@ -143,6 +144,29 @@ bool hasStages(const Module& m, FuncId entry) {
   return marked;
 }
 
+bool isPipeline(const Module& m, FuncId entry) {
+  const StrId key = m.strings.find("pipeline");
+  return key.valid() && findAttr(m[entry].attrs, key).valid();
+}
+
 std::optional<PipelineRun> readPipeline(Module& m, FuncId entry) { return PipelineReader(m, entry).read(); }
+
+static std::string percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f %%", share * 100);
+  return text;
+}
+
+std::string pipelineTitle(const PipelineRun& run) {
+  std::string title = "pipeline";
+  if (!run.schedule.empty()) title += " " + run.schedule;
+  title += ": " + std::to_string(run.shape.devices) + " devices";
+  if (run.shape.chunks > 1) title += " of " + std::to_string(run.shape.chunks) + " stages each";
+  title += ", " + std::to_string(run.shape.microbatches) +
+           (run.shape.microbatches == 1 ? " micro-batch" : " micro-batches") + "; bubble " +
+           percent(run.bubble);
+  if (run.closedForm) title += " (" + percent(*run.closedForm) + " if stages take equal times)";
+  return title;
+}
 
 } // namespace dtc

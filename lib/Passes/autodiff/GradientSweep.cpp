@@ -88,7 +88,13 @@ bool GradientSweep::step(OpId& o) {
   b.loc = m[o].loc;
   b.common = gradientAttrs(m, o, shared.taker);
   nameCotangents(o, results);
-  if (m.record(o).regions != RegionKind::None) return regionGradient(*this, o, results);
+  if (m.record(o).regions != RegionKind::None) {
+    const size_t first = out.size();
+    const bool done = regionGradient(*this, o, results);
+    for (size_t i = first; i < out.size(); ++i)
+      addPlace(out[i]); // loops are made without the builder's attributes
+    return done;
+  }
   if (isIterationSlice(o)) {
     addSlice(m.operand(o, 0), results[0]);
     return true;
@@ -98,6 +104,11 @@ bool GradientSweep::step(OpId& o) {
     return true;
   }
   return m.record(o).isCollective() ? collectiveGradient(*this, o, results) : plain(o, results);
+}
+
+void GradientSweep::addPlace(OpId o) {
+  for (const NamedAttr& a : b.common)
+    if (m.strings[a.name] != "within" && !findAttr(m[o].attrs, a.name).valid()) m[o].attrs.push_back(a);
 }
 
 // A function with a custom gradient: its gradient function takes the arguments, optionally the results, and

@@ -92,6 +92,8 @@ private:
   void call(OpId o, const std::vector<ValueId>& results);
   [[nodiscard]] bool plain(OpId o, const std::vector<ValueId>& results);
   [[nodiscard]] bool scattersInto(ValueId sum, ValueId cotangent, size_t fresh);
+  // Adds the stage and phase of the builder's attributes to an op that has none.
+  void addPlace(OpId o);
   void nameCotangents(OpId o, const std::vector<ValueId>& results);
 
   Scope scope_;

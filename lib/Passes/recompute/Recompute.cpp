@@ -4,6 +4,7 @@
 // Without a budget, only ops with little arithmetic per element are computed again. With one, the price of a kept
 // byte rises until the memory plan of the rest of the pipeline fits.
 #include "analysis/Recomputes.h"
+#include "dtc/IR/DevicePrograms.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/Passes/Pass.h"
 #include "dtc/Support/Units.h"
@@ -32,6 +33,8 @@ static void rematerializeBlocks(Module& m, BlockId block, const Mesh& mesh, cons
 static Rematerialized rewrite(Module& m, const RecomputePrices& prices) {
   Rematerialized done;
   for (FuncId f : m.order) {
+    if (!devicesOf(m, f).empty())
+      continue; // its messages match those of other functions, and its order is chosen
     const Mesh mesh = meshValueOf(m, f);
     const size_t before = done.ops;
     std::unordered_set<OpId> pairs;

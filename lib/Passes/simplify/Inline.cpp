@@ -138,6 +138,22 @@ private:
     for (ValueId& v : m_[b].yields) v = map(v);
   }
 
+  // Ops of a call belong to its stage, if they have none of their own.
+  void takeStage(OpId call, std::span<const OpId> ops) {
+    const StrId stage = m_.strings.find("stage");
+    const AttrId mark = stage.valid() ? findAttr(m_[call].attrs, stage) : AttrId();
+    if (!mark.valid()) return;
+    for (OpId o : ops)
+      if (!stageOrInner(o, stage)) m_[o].attrs.push_back({stage, mark});
+  }
+  bool stageOrInner(OpId o, StrId stage) const {
+    bool has = findAttr(m_[o].attrs, stage).valid();
+    for (uint32_t r = 0; r < m_[o].numRegions; ++r)
+      forEachOp(m_, m_.region(o, r),
+                [&](OpId inner) { has = has || findAttr(m_[inner].attrs, stage).valid(); });
+    return has;
+  }
+
   void inlineCall(OpId o, BlockId b, std::vector<OpId>& out, ValueMap& map) {
     const FuncId callee = m_.findFunction(m_.strings[m_[o].callee]);
     ValueMap inner;
@@ -156,6 +172,7 @@ private:
       returned.push_back(constrain(inner(m_[m_[callee].body].yields[r]), m_[callee].results[r].sharding, b,
                                    out, m_[o].loc, m_[callee].results[r].loc));
     enterCall(m_, m_[b].parentFunc, o, callee, std::span(out).subspan(firstOp));
+    takeStage(o, std::span(out).subspan(firstOp));
     locateAtCall(o, std::span(out).subspan(firstOp));
     for (uint32_t r = 0; r < m_[o].numResults; ++r) {
       const ShardingId written = m_[m_.result(o, r)].sharding;

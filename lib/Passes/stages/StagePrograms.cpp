@@ -21,6 +21,10 @@ namespace {
 constexpr DiagKind kOrder{"pipeline-order",
                           "'{0}' of micro-batch {1} needs a value that stage {2} computes after it"};
 
+constexpr DiagKind kComplex{"pipeline-complex",
+                            "the result of '{0}' is complex and not that of all stages: use its real and "
+                            "imaginary parts, or --pipeline-schedule none"};
+
 // The position of an op or a message in the order that all devices share. Each device follows it, so that no two wait
 // for each other, even if a message blocks its sender.
 struct Place {
@@ -58,6 +62,7 @@ public:
 
   bool run() {
     findReads();
+    if (!isReal()) return false;
     placeSteps();
     placeMessages();
     std::vector<FuncId> functions = makeFunctions();
@@ -67,6 +72,20 @@ public:
   }
 
 private:
+  // Constants that stand for values of other devices are real.
+  bool isReal() {
+    const auto check = [&](ValueId v) -> bool {
+      const OpId made = m_.definingOp(v);
+      if (!made.valid() || !isComplex(m_.typeOf(v).dtype)) return true;
+      return diags_.fail(kComplex, m_[made].loc, m_.record(made).name);
+    };
+    for (const auto& [v, devices] : receivers_)
+      if (!check(v)) return false;
+    for (size_t r = 0; r < returns_.size(); ++r)
+      if (!returns_[r].empty() && returns_[r].size() < numDevices_ && !check(f_.results[r])) return false;
+    return true;
+  }
+
   size_t deviceOf(const StagedStep& s) const { return static_cast<size_t>(s.stage) % numDevices_; }
   // The step that computes the value on one device only; null for arguments and what is computed anywhere.
   const StagedStep* ownedStep(ValueId v) const {
@@ -250,19 +269,21 @@ private:
   }
 
   // Defines the value in the program if it is computed anywhere. False if it is not there yet.
-  bool define(Program& p, ValueId v) {
+  bool define(Program& p, ValueId v, const StagedStep* reader) {
     if (p.known.contains(v)) return true;
     const auto at = stepOf_.find(v);
     if (at == stepOf_.end()) return true; // a literal
-    return f_.steps[at->second].stage == StagedStep::kAnywhere && emit(p, at->second);
+    return f_.steps[at->second].stage == StagedStep::kAnywhere && emit(p, at->second, reader);
   }
 
-  bool emit(Program& p, size_t index) {
+  // `reader`: of an op that is computed anywhere, the first op that reads it. Both belong to one part of a micro-batch.
+  bool emit(Program& p, size_t index, const StagedStep* reader = nullptr) {
     const StagedStep& s = f_.steps[index];
+    const StagedStep& place = s.stage == StagedStep::kAnywhere && reader ? *reader : s;
     bool defined = true;
     ValueId missing;
     forEachRead(m_, s.op, [&](ValueId v) {
-      if (!define(p, v)) defined = false, missing = v;
+      if (!define(p, v, &place)) defined = false, missing = v;
     });
     if (!defined) {
       const StagedStep* from = ownedStep(missing);
@@ -276,7 +297,7 @@ private:
       p.known.insert(v);
       nameAfter(p, m_[v].name, m_.result(made, r));
     }
-    mark(made, s);
+    if (s.part == StagedStep::Part::Inside && m_[made].numOperands > 0) mark(made, place);
     p.ops.push_back(made);
     return true;
   }
@@ -337,7 +358,7 @@ private:
   // What the device returns; of a result of other devices, anything of its type.
   ValueId returned(Program& p, FuncId f, size_t r) {
     if (returns_[r].empty() || returns_[r].contains(p.device)) {
-      const bool defined = define(p, f_.results[r]);
+      const bool defined = define(p, f_.results[r], nullptr);
       DTC_CHECK(defined, "a result without a value");
       return p.map(f_.results[r]);
     }

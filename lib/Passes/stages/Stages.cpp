@@ -7,6 +7,7 @@
 #include "dtc/IR/DevicePrograms.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
+#include "dtc/IR/text/Text.h"
 #include "dtc/Passes/Pass.h"
 #include "dtc/Passes/analysis/Collectives.h"
 #include "dtc/Passes/analysis/OpWork.h"
@@ -18,6 +19,9 @@
 namespace dtc {
 namespace {
 
+constexpr DiagKind kPipelineAxis{"pipeline-axis",
+                                 "{0} along '{1}', the axis of the pipeline's stages: use another "
+                                 "axis, or --pipeline-schedule none"};
 constexpr DiagKind kPipeline{"pipeline", "@{0}: {1}"};
 
 class Stages {
@@ -36,6 +40,7 @@ public:
     if (shape_.devices == 1) return true;
     if (const std::string why = unfit(marks); !why.empty())
       return diags_.fail(kPipeline, m_[func_].loc, m_.strings[m_[func_].name], why);
+    if (!staysWithinStages()) return false;
     StagedFunction staged;
     if (!unrollMicroBatches(m_, func_, !fixedOrder_, staged, diags_)) return false;
     shape_.microbatches = staged.microbatches;
@@ -66,6 +71,33 @@ private:
              std::to_string(marks) + " stages for " + std::to_string(devices) + " devices";
     return "";
   }
+  // Stages are the only use of the axis: values are not sharded along it, and no op communicates along it.
+  bool staysWithinStages() {
+    const auto uses = [&](const AxisRef& a) { return m_.strings[a.name] == axis_; };
+    const auto sharded = [&](ShardingId id) {
+      if (!id.valid()) return false;
+      const Sharding& s = m_.shardings[id];
+      return std::ranges::any_of(s.dims,
+                                 [&](const DimSharding& d) { return std::ranges::any_of(d.axes(), uses); }) ||
+             std::ranges::any_of(s.pending, [&](const PendingAxis& p) { return uses(p.axis); });
+    };
+    bool stays = true;
+    const auto refuse = [&](SourceRange at, const std::string& what) {
+      stays = diags_.fail(kPipelineAxis, at, what, axis_);
+    };
+    for (const FuncArg& a : m_[func_].args)
+      if (sharded(m_[a.value].sharding))
+        refuse(m_[a.value].loc, "argument " + printValueName(m_, a.value) + " is sharded");
+    for (size_t r = 0; r < m_[func_].results.size(); ++r)
+      if (sharded(m_[func_].results[r].sharding))
+        refuse(m_[func_].results[r].loc, "result " + std::to_string(r) + " is sharded");
+    forEachOp(m_, m_[func_].body, [&](OpId o) {
+      if (m_.record(o).isCollective() && std::ranges::any_of(axesOfOp(m_, o), uses))
+        refuse(m_[o].loc, "'" + std::string(m_.record(o).name) + "' works");
+    });
+    return stays;
+  }
+
   std::string unfitMicroBatches() const {
     if (microbatches_ && *microbatches_ != shape_.microbatches)
       return "it has " + std::to_string(shape_.microbatches) + " micro-batches, not " +

@@ -1,6 +1,5 @@
 // The report of a whole program, as text and as JSON.
 #include "dtc/Report/explain/ExplainProgram.h"
-#include "dtc/Report/view/View.h"
 #include "dtc/Support/Units.h"
 #include "dtc/Support/Words.h"
 #include "explain/ExplainGroups.h"

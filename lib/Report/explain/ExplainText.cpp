@@ -12,7 +12,9 @@ namespace dtc {
 
 std::string timeText(double seconds) {
   char buffer[48];
-  if (seconds < 1e-3)
+  if (seconds > 0 && seconds < 1e-7)
+    std::snprintf(buffer, sizeof buffer, "%.2g ns", seconds * 1e9);
+  else if (seconds < 1e-3)
     std::snprintf(buffer, sizeof buffer, "%.1f us", seconds * 1e6);
   else
     std::snprintf(buffer, sizeof buffer, "%.2f ms", seconds * 1e3);

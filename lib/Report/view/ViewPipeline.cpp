@@ -6,18 +6,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 namespace dtc {
 namespace {
 
 constexpr std::string_view kLetters = "FBW";
-
-std::string percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f %%", share * 100);
-  return text;
-}
 
 // "F3"; with several stages per device "F3.1", of chunk 1.
 std::string labelOf(const PipelineRun& run, const PipelineAction& a) {
@@ -79,18 +72,6 @@ std::string orderRow(const PipelineRun& run, size_t device, size_t columns) {
 }
 
 } // namespace
-
-std::string pipelineTitle(const PipelineRun& run) {
-  std::string title = "pipeline";
-  if (!run.schedule.empty()) title += " " + run.schedule;
-  title += ": " + std::to_string(run.shape.devices) + " devices";
-  if (run.shape.chunks > 1) title += " of " + std::to_string(run.shape.chunks) + " stages each";
-  title += ", " + std::to_string(run.shape.microbatches) +
-           (run.shape.microbatches == 1 ? " micro-batch" : " micro-batches") + "; bubble " +
-           percent(run.bubble);
-  if (run.closedForm) title += " (" + percent(*run.closedForm) + " if stages take equal times)";
-  return title;
-}
 
 std::string pipelineText(const PipelineRun& run, size_t columns) {
   std::string text = pipelineTitle(run) + "\n";

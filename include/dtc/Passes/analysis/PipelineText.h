@@ -17,7 +17,12 @@ struct PipelineRun {
 // Whether the text marks stages, and the entry's mesh has an axis 'pp' for them.
 [[nodiscard]] bool hasStages(const Module&, FuncId entry);
 
+// Whether the program is one that the pass `pipeline` wrote.
+[[nodiscard]] bool isPipeline(const Module&, FuncId entry);
 // Nothing if the functions of the program have no marks, or marks of a stage on a device that does not compute it.
 [[nodiscard]] std::optional<PipelineRun> readPipeline(Module&, FuncId entry);
+
+// "pipeline 1f1b: 2 devices, 4 micro-batches; bubble 21.3 % (20.0 % if stages take equal times)"
+[[nodiscard]] std::string pipelineTitle(const PipelineRun&);
 
 } // namespace dtc

@@ -79,8 +79,6 @@ struct ViewSchedule {
 // The diagram of a pipeline: a row per device, with the forward (F), backward (B) and weight (W) parts of micro-batches
 // over time. Text shows the order alone where `columns` are too few for the times.
 [[nodiscard]] std::string pipelineText(const PipelineRun&, size_t columns);
-// "pipeline 1f1b: 2 devices, 4 micro-batches; bubble 21.3 % (20.0 % if stages take equal times)"
-[[nodiscard]] std::string pipelineTitle(const PipelineRun&);
 
 // The positions of a value's elements: maps from global coordinates to the device coordinate and to the
 // offset in its buffer, as layouts (Support/Layout.h) whose modes are the mesh axes and the rest of each dim.
