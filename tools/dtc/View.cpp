@@ -40,6 +40,7 @@ struct Shown {
   std::string name;
   TypeId global;
   ShardingId sharding;
+  std::string holders; // "[2, 3]", if not all devices hold it
 };
 
 class Viewer {
@@ -128,8 +129,22 @@ private:
       return writeOut(env_, o_.out, all);
     }
     std::vector<ViewGrid> list;
-    for (const Shown& s : chosen) list.push_back(shardingGrid(m_, s.name, s.global, s.sharding));
+    for (const Shown& s : chosen) {
+      list.push_back(shardingGrid(m_, s.name, s.global, s.sharding));
+      if (!s.holders.empty())
+        list.back().facts.push_back("only devices " + s.holders + " hold it: others have no memory for it");
+    }
     return grids(list);
+  }
+
+  std::string holders(const AttrList& attrs) const {
+    const StrId key = m_.strings.find("devices");
+    const AttrId listed = key.valid() ? findAttr(attrs, key) : AttrId();
+    std::string text;
+    if (listed.valid())
+      for (AttrId a : m_.attrs[listed].list)
+        text += (text.empty() ? "[" : ", ") + std::to_string(m_.attrs[a].i);
+    return text.empty() ? text : text + "]";
   }
 
   // Collects arguments, results and all sharded values of the body.
@@ -137,19 +152,19 @@ private:
     const Function& f = m_[func_];
     const Naming names(m_, func_);
     for (const FuncArg& a : f.args)
-      boundary.push_back(
-          {names(a.value), a.globalType ? a.globalType : m_[a.value].type, m_[a.value].sharding});
+      boundary.push_back({names(a.value), a.globalType ? a.globalType : m_[a.value].type,
+                          m_[a.value].sharding, holders(a.attrs)});
     forEachOp(m_, f.body, [&](OpId o) {
       for (uint32_t r = 0; r < m_[o].numResults; ++r)
         if (ValueId v = m_.result(o, r); m_[v].sharding.valid())
-          inside.push_back({names(v), m_[v].type, m_[v].sharding});
+          inside.push_back({names(v), m_[v].type, m_[v].sharding, ""});
     });
     for (size_t r = 0; r < f.results.size(); ++r) {
       std::string label =
           f.results[r].label ? "%" + std::string(m_.strings[f.results[r].label]) : std::to_string(r);
       boundary.push_back({"result " + label,
                           f.results[r].globalType ? f.results[r].globalType : f.results[r].type,
-                          f.results[r].sharding});
+                          f.results[r].sharding, holders(f.results[r].attrs)});
     }
     std::erase_if(boundary, [](const Shown& s) { return !s.sharding.valid(); });
   }
