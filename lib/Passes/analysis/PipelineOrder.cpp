@@ -45,7 +45,7 @@ Actions alternating(const PipelineShape& s, int device, int warmup) {
 class Clock {
 public:
   explicit Clock(const PipelineShape& s)
-      : shape_(s), ends_(static_cast<size_t>(3 * s.stages() * s.microbatches), -1),
+      : shape_(s), ends_(3 * static_cast<size_t>(s.stages()) * static_cast<size_t>(s.microbatches), -1),
         free_(static_cast<size_t>(s.devices), 0) {}
   Clock(const PipelineShape& s, const std::vector<Actions>& order) : Clock(s) {
     missing_.assign(ends_.size(), true);
@@ -80,8 +80,10 @@ public:
 
 private:
   [[nodiscard]] size_t index(PipelinePhase phase, int stage, int microbatch) const {
-    return static_cast<size_t>((static_cast<int>(phase) * shape_.stages() + stage) * shape_.microbatches +
-                               microbatch);
+    const auto stages = static_cast<size_t>(shape_.stages()),
+               microbatches = static_cast<size_t>(shape_.microbatches);
+    return (static_cast<size_t>(phase) * stages + static_cast<size_t>(stage)) * microbatches +
+           static_cast<size_t>(microbatch);
   }
   [[nodiscard]] bool isMissing(PipelinePhase phase, int stage, int microbatch) const {
     return !missing_.empty() && missing_[index(phase, stage, microbatch)];
