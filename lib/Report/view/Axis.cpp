@@ -101,7 +101,7 @@ Axis logAxis(double low, double high, int count) {
   values.erase(values.begin(), above(low) - 1);
   axis.low = values.front().first;
   axis.high = values.back().first;
-  const auto most = static_cast<size_t>(2 * count); // labels are short
+  const auto most = 2 * static_cast<size_t>(count); // labels are short
   const bool all = values.size() <= most;
   const auto powers = static_cast<size_t>(std::ranges::count(values, true, &std::pair<double, bool>::second));
   const size_t every = all ? 1 : (powers + most - 1) / most;
