@@ -139,7 +139,7 @@ bool hasStages(const Module& m, FuncId entry) {
   for (FuncId f : m.order)
     forEachOp(m, m[f].body, [&](OpId o) {
       const AttrId mark = findAttr(m[o].attrs, stage);
-      marked = marked || (mark.valid() && m.attrs[mark].i > 0);
+      marked = marked || (mark.valid() && m.attrs[mark].i != 0);
     });
   return marked;
 }

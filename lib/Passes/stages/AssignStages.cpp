@@ -25,11 +25,8 @@ public:
                       "waits for all devices, and the stages of a pipeline never meet: remove it, or use "
                       "--pipeline-schedule none");
       const std::optional<int64_t> mark = stageMarkOf(m_, s.op);
-      const bool several = m_[s.op].numRegions > 0;
       if (mark && *mark < 0)
-        return refuse(
-            s.op, several ? "contains ops of several stages: mark them with one, or move the op out of them"
-                          : "has a negative stage");
+        return refuse(s.op, "contains ops of several stages: mark them with one, or move the op out of them");
       if (isConstant(s.op)) // such as positions: cheaper to compute than to send
         for (uint32_t r = 0; r < m_[s.op].numResults; ++r) constants_.insert(m_.result(s.op, r));
       else

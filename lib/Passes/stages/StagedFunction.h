@@ -29,7 +29,7 @@ struct StagedFunction {
 
 // The `stage` of an op, or the one that all marks in its blocks have; nothing without a mark. -1: several.
 [[nodiscard]] std::optional<int64_t> stageMarkOf(const Module&, OpId);
-// The largest mark of a function and one more: 0 without marks, or for a negative one.
+// The largest mark of a function and one more; 0 without marks.
 [[nodiscard]] int64_t numStageMarks(const Module&, FuncId);
 
 // The ops of the function, with the loop over micro-batches unrolled: the `for` whose block contains marks. A function

@@ -34,10 +34,11 @@ public:
 
   bool run() {
     const int index = mesh_.axisIndex(m_.strings.find(axis_));
+    if (index < 0 || mesh_.axes[static_cast<size_t>(index)].size == 1) return true; // not a pipeline
+    if (!marksInRange()) return false;
     const int64_t marks = numStageMarks(m_, func_);
-    if (index < 0 || marks < 2) return true; // not a pipeline
+    if (marks < 2) return true;
     shape_.devices = static_cast<int>(mesh_.axes[static_cast<size_t>(index)].size);
-    if (shape_.devices == 1) return true;
     if (const std::string why = unfit(marks); !why.empty())
       return diags_.fail(kPipeline, m_[func_].loc, m_.strings[m_[func_].name], why);
     if (!staysWithinStages()) return false;
@@ -71,6 +72,21 @@ private:
              std::to_string(marks) + " stages for " + std::to_string(devices) + " devices";
     return "";
   }
+  bool marksInRange() {
+    constexpr int64_t kMostStages = 65536;
+    const StrId key = m_.strings.find("stage");
+    bool fits = true;
+    if (key.valid())
+      forEachOp(m_, m_[func_].body, [&](OpId o) {
+        const AttrId mark = findAttr(m_[o].attrs, key);
+        if (mark.valid() && (m_.attrs[mark].i < 0 || m_.attrs[mark].i >= kMostStages))
+          fits = diags_.fail(kPipeline, m_[o].loc, m_.strings[m_[func_].name],
+                             "stage = " + std::to_string(m_.attrs[mark].i) + " is not in 0 to " +
+                                 std::to_string(kMostStages - 1));
+      });
+    return fits;
+  }
+
   // Stages are the only use of the axis: values are not sharded along it, and no op communicates along it.
   bool staysWithinStages() {
     const auto uses = [&](const AxisRef& a) { return m_.strings[a.name] == axis_; };
