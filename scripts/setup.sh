@@ -4,7 +4,7 @@
 #   scripts/setup.sh --list    only list the missing packages (exit 1 if there are any)
 set -euo pipefail
 
-# package (alternatives: the first that apt knows) | purpose
+# package (alternatives: the first that apt knows) | purpose; one that begins with "optional" may stay missing
 read -r -d '' packages <<'TABLE' || true
 cmake                              | configures the build (3.25 or later)
 ninja-build                        | runs the build
@@ -26,7 +26,7 @@ llvm-19-tools llvm-18-tools        | lit and FileCheck: the tests in test/
 clang-format-19 clang-format-18    | scripts/test.sh checks the formatting
 clang-tidy-19 clang-tidy-18        | scripts/test.sh runs static analysis
 libclang-rt-19-dev libclang-rt-18-dev | sanitizers and fuzzing
-bible-kjv                          | the text that examples/text learns (King James Bible)
+bible-kjv                          | optional: the text that examples/text learns (King James Bible)
 python3                            | the test runner
 git                                | scripts/test.sh lists the tree's files
 ccache                             | makes a second build take seconds
@@ -49,20 +49,21 @@ if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
   exit 0 # the build reports missing dependencies itself
 fi
 
-missing=()
+missing=() optional=()
 while IFS='|' read -r names why; do
   read -ra names <<<"$names"
   [ ${#names[@]} -gt 0 ] || continue
   found=
   for name in "${names[@]}"; do installed "$name" && found=1 && break; done
-  [ -n "$found" ] || missing+=("${names[*]}|$why")
+  [ -z "$found" ] || continue
+  case "$why" in *optional:*) optional+=("${names[*]}|$why") ;; *) missing+=("${names[*]}|$why") ;; esac
 done <<<"$packages"
 
-[ ${#missing[@]} -gt 0 ] || exit 0
+[ ${#missing[@]} -gt 0 ] || [ ${#optional[@]} -gt 0 ] || exit 0
 
 if [ "${1-}" = --list ]; then
   echo "setup: missing:"
-  for entry in "${missing[@]}"; do printf '  %-40s%s\n' "${entry%%|*}" "${entry#*|}"; done
+  for entry in "${missing[@]}" "${optional[@]}"; do printf '  %-40s%s\n' "${entry%%|*}" "${entry#*|}"; done
   exit 1
 fi
 
@@ -70,6 +71,8 @@ as_root=()
 if [ "$(id -u)" != 0 ]; then
   if command -v sudo >/dev/null; then
     as_root=(sudo)
+  elif [ ${#missing[@]} -eq 0 ]; then
+    exit 0
   else
     echo "setup: packages are missing; installing them needs root or sudo:" >&2
     for entry in "${missing[@]}"; do printf '  %-40s%s\n' "${entry%%|*}" "${entry#*|}" >&2; done
@@ -81,8 +84,13 @@ fi
 echo "setup: updating apt's package lists"
 "${as_root[@]}" apt-get update -qq || echo "setup: apt-get update failed; continuing with the existing package lists" >&2
 
+install() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" \
+    >/tmp/dtc-setup.$$.log 2>&1
+}
+
 chosen=()
-echo "setup: installing the missing packages:"
+[ ${#missing[@]} -eq 0 ] || echo "setup: installing the missing packages:"
 for entry in "${missing[@]}"; do
   read -ra names <<<"${entry%%|*}"
   pick=
@@ -95,11 +103,15 @@ for entry in "${missing[@]}"; do
   printf '  %-22s%s\n' "$pick" "${entry#*|}"
   chosen+=("$pick")
 done
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${chosen[@]}" \
-  >/tmp/dtc-setup.$$.log 2>&1 || {
+[ ${#chosen[@]} -eq 0 ] || install "${chosen[@]}" || {
   tail -n 20 /tmp/dtc-setup.$$.log >&2
   echo "setup: apt-get install failed; the complete output is in /tmp/dtc-setup.$$.log" >&2
   exit 3
 }
+for entry in "${optional[@]}"; do
+  name=${entry%%|*}
+  echo "setup: installing $name (${entry#*| })"
+  install "$name" || echo "setup: $name is not available; what needs it is skipped" >&2
+done
 rm -f /tmp/dtc-setup.$$.log
 echo "setup: done"
