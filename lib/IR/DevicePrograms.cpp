@@ -50,6 +50,15 @@ DevicePrograms programsOf(const Module& m, FuncId entry) {
   return programs;
 }
 
+std::string holdersText(const Module& m, const AttrList& attrs) {
+  const StrId key = m.strings.find("devices");
+  const AttrId listed = key.valid() ? findAttr(attrs, key) : AttrId();
+  std::string text;
+  if (listed.valid())
+    for (AttrId a : m.attrs[listed].list) text += (text.empty() ? "[" : ", ") + std::to_string(m.attrs[a].i);
+  return text.empty() ? text : text + "]";
+}
+
 std::vector<bool> holdersOf(const Module& m, const Mesh& mesh, const AttrList& attrs) {
   const auto count = static_cast<size_t>(mesh.numDevices());
   const StrId key = m.strings.find("devices");

@@ -137,23 +137,13 @@ private:
     return grids(list);
   }
 
-  std::string holders(const AttrList& attrs) const {
-    const StrId key = m_.strings.find("devices");
-    const AttrId listed = key.valid() ? findAttr(attrs, key) : AttrId();
-    std::string text;
-    if (listed.valid())
-      for (AttrId a : m_.attrs[listed].list)
-        text += (text.empty() ? "[" : ", ") + std::to_string(m_.attrs[a].i);
-    return text.empty() ? text : text + "]";
-  }
-
   // Collects arguments, results and all sharded values of the body.
   void collect(std::vector<Shown>& boundary, std::vector<Shown>& inside) {
     const Function& f = m_[func_];
     const Naming names(m_, func_);
     for (const FuncArg& a : f.args)
       boundary.push_back({names(a.value), a.globalType ? a.globalType : m_[a.value].type,
-                          m_[a.value].sharding, holders(a.attrs)});
+                          m_[a.value].sharding, holdersText(m_, a.attrs)});
     forEachOp(m_, f.body, [&](OpId o) {
       for (uint32_t r = 0; r < m_[o].numResults; ++r)
         if (ValueId v = m_.result(o, r); m_[v].sharding.valid())
@@ -164,7 +154,7 @@ private:
           f.results[r].label ? "%" + std::string(m_.strings[f.results[r].label]) : std::to_string(r);
       boundary.push_back({"result " + label,
                           f.results[r].globalType ? f.results[r].globalType : f.results[r].type,
-                          f.results[r].sharding, holders(f.results[r].attrs)});
+                          f.results[r].sharding, holdersText(m_, f.results[r].attrs)});
     }
     std::erase_if(boundary, [](const Shown& s) { return !s.sharding.valid(); });
   }

@@ -29,6 +29,8 @@ struct DevicePrograms {
 // The same for reports: "devices [0, 1]"; empty if it runs on all devices.
 [[nodiscard]] std::string devicesText(const Module&, FuncId);
 
+// {devices = […]} in the attributes of an argument or a result, for reports: "[0, 1]"; empty if all devices hold it.
+[[nodiscard]] std::string holdersText(const Module&, const AttrList&);
 // By coordinate: whether the device holds an argument, or returns a result, with these attributes: those listed
 // in {devices = […]}, else all.
 [[nodiscard]] std::vector<bool> holdersOf(const Module&, const Mesh&, const AttrList&);

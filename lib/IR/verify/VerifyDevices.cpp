@@ -73,13 +73,7 @@ private:
   // One argument or result, as callers see it.
   std::string partText(StrId label, TypeId type, TypeId global, ShardingId sharding,
                        const AttrList& attrs) const {
-    const StrId key = m_.strings.find("devices");
-    const AttrId listed = key.valid() ? findAttr(attrs, key) : AttrId();
-    std::string devices;
-    if (listed.valid())
-      for (AttrId a : m_.attrs[listed].list)
-        devices += (devices.empty() ? " {devices = [" : ", ") + std::to_string(m_.attrs[a].i);
-    if (!devices.empty()) devices += "]}";
+    const std::string devices = holdersText(m_, attrs);
     return (label.valid() ? "%" + std::string(m_.strings[label]) + ": " : "") + printType(m_, type) +
            (global.valid() ? " of " + printType(m_, global) : "") +
            (sharding.valid() ? " " + printSharding(m_, sharding) : "") + devices;

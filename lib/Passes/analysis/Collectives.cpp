@@ -1,5 +1,7 @@
 #include "dtc/Passes/analysis/Collectives.h"
 
+#include "dtc/Passes/analysis/OpWork.h"
+
 #include "dtc/IR/LocalShape.h"
 #include "dtc/Sharding/CommDType.h"
 #include "dtc/Support/Checked.h"
@@ -94,6 +96,16 @@ std::optional<CollectivePrice> priceOfCollective(const Module& m, OpId o, const 
   const int64_t held = dtypeBytes(dtype), sent = commElementBytes(m, o, dtype);
   in = in / held * sent, out = out / held * sent;
   return priceOf(kind, collectiveAxes(m, o), in, out, mesh, machine);
+}
+
+double nominalSeconds(Module& m, OpId o, const Mesh& mesh) {
+  const NominalMachine machine;
+  if (hasGroups(m.record(o).collective)) {
+    const auto price = priceOfCollective(m, o, mesh, machine);
+    return price ? price->seconds : 0;
+  }
+  const auto work = localWork(m, o, mesh);
+  return work ? work->seconds(machine) : 0;
 }
 
 } // namespace dtc

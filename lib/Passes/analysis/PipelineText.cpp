@@ -4,7 +4,6 @@
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Passes/analysis/Collectives.h"
-#include "dtc/Passes/analysis/OpWork.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -64,7 +63,7 @@ private:
                                                      : PipelinePhase::Weights;
     const Key key{phase, static_cast<int>(*stage), static_cast<int>(*microbatch)};
     const auto [at, isNew] = seconds_.try_emplace(key, 0);
-    at->second += secondsOf(o);
+    at->second += nominalSeconds(m_, o, mesh_);
     if (!isNew) return;
     run_.order.back().push_back({phase, std::get<1>(key), std::get<2>(key)});
     stages_.insert(std::get<1>(key));
@@ -86,16 +85,6 @@ private:
         run_.bytes += groups * largestBytes(m_, m_[m_.operand(o, s.operand)].type, mesh_).value_or(0);
     }
     run_.messages += sends;
-  }
-
-  double secondsOf(OpId o) {
-    const NominalMachine machine;
-    if (hasGroups(m_.record(o).collective)) {
-      const auto price = priceOfCollective(m_, o, mesh_, machine);
-      return price ? price->seconds : 0;
-    }
-    const auto work = localWork(m_, o, mesh_);
-    return work ? work->seconds(machine) : 0;
   }
 
   // Each stage computes each micro-batch, on the device that has it.

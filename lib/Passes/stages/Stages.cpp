@@ -10,7 +10,6 @@
 #include "dtc/IR/text/Text.h"
 #include "dtc/Passes/Pass.h"
 #include "dtc/Passes/analysis/Collectives.h"
-#include "dtc/Passes/analysis/OpWork.h"
 #include "stages/StagePrograms.h"
 
 #include <algorithm>
@@ -124,16 +123,6 @@ private:
     return "";
   }
 
-  double secondsOf(OpId o) {
-    const NominalMachine machine;
-    if (hasGroups(m_.record(o).collective)) {
-      const auto price = priceOfCollective(m_, o, mesh_, machine);
-      return price ? price->seconds : 0;
-    }
-    const auto work = localWork(m_, o, mesh_);
-    return work ? work->seconds(machine) : 0;
-  }
-
   // The times of the stages' parts, from the first micro-batch. Each is positive, so that all actions have a place.
   void measure(const StagedFunction& staged) {
     constexpr double kLeast = 1e-9;
@@ -141,7 +130,8 @@ private:
       seconds.assign(static_cast<size_t>(shape_.stages()), kLeast);
     for (const StagedStep& s : staged.steps)
       if (s.part == StagedStep::Part::Inside && s.microbatch == 0 && s.stage != StagedStep::kAnywhere)
-        shape_.seconds[static_cast<size_t>(s.phase)][static_cast<size_t>(s.stage)] += secondsOf(s.op);
+        shape_.seconds[static_cast<size_t>(s.phase)][static_cast<size_t>(s.stage)] +=
+            nominalSeconds(m_, s.op, mesh_);
   }
 
   Module& m_;

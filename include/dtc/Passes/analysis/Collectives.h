@@ -29,6 +29,9 @@ struct CollectiveKinds {
 // The cost of one execution of a collective. Nothing if a size is unknown.
 [[nodiscard]] std::optional<CollectivePrice> priceOfCollective(const Module&, OpId, const Mesh&,
                                                                const NominalMachine&);
+// The time of one execution of any op of local text on the nominal machine: a collective's price, else the roofline.
+// 0 if a size is unknown.
+[[nodiscard]] double nominalSeconds(Module&, OpId, const Mesh&);
 // Attribute `axes` of a collective, major to minor.
 [[nodiscard]] std::vector<AxisRef> collectiveAxes(const Module&, OpId);
 // The step whose price it has; Permute for ops of one message per operand.
