@@ -1,7 +1,9 @@
 #include "dtc/Support/ThreadPool.h"
 
+#include "dtc/Support/Cores.h"
+#include "dtc/Support/Spin.h"
+
 #include <algorithm>
-#include <chrono>
 #include <exception>
 #include <new>
 #include <system_error>
@@ -9,35 +11,8 @@
 
 namespace dtc {
 
-namespace {
-
-// How long a worker spins for the next round, and the caller for the end of one, before it sleeps: about ten
-// times the wake-up latency of a thread, so that all workers are awake for the steps of a loop.
-constexpr auto kSpinTime = std::chrono::microseconds(100);
-
-void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-template <class Fn> bool spinUntil(Fn&& holds) {
-  const auto end = std::chrono::steady_clock::now() + kSpinTime;
-  do {
-    for (int i = 0; i < 64; ++i) {
-      if (holds()) return true;
-      relax();
-    }
-  } while (std::chrono::steady_clock::now() < end);
-  return false;
-}
-
-} // namespace
-
 ThreadPool::ThreadPool(int workers) {
-  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int cores = availableCores();
   if (workers <= 0) workers = cores;
   spins_ = workers <= cores;
   // If the machine provides no more threads, the existing ones do the work. (An exception from this

@@ -3,9 +3,9 @@
 #include "dtc/Cuda/CudaDriver.h"
 #include "dtc/Cuda/CudaLibraries.h"
 #include "dtc/Jit/CpuJit.h"
+#include "dtc/Support/Cores.h"
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 namespace dtc {
 
@@ -44,7 +44,7 @@ Json report() {
   Json out = Json::array();
   out.push_back({{"backend", "cpu"},
                  {"available", true},
-                 {"cores", std::thread::hardware_concurrency()},
+                 {"cores", availableCores()},
                  {"vectors", cpuLevelName(hostCpuLevel())}});
   out.push_back({{"backend", "cuda-emu"}, {"available", true}});
   out.push_back(cudaReport());

@@ -1,4 +1,5 @@
 #pragma once
+#include "dtc/Support/Cores.h"
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -10,9 +11,9 @@
 
 namespace dtc {
 
-// `threads`, or the number of cores if it is 0.
+// `threads`, or the number of cores of this process if it is 0.
 inline size_t threadCount(int threads) {
-  return threads > 0 ? static_cast<size_t>(threads) : std::max(1u, std::thread::hardware_concurrency());
+  return static_cast<size_t>(threads > 0 ? threads : availableCores());
 }
 
 // Runs work(i) for i in [0, n), in any order, on up to `threads` threads (0: one per core) including the

@@ -4,6 +4,8 @@
 #include "dtc/Files/TensorText.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
+#include "dtc/Support/Cores.h"
+#include "dtc/Support/Spin.h"
 
 #include <chrono>
 #include <cstring>
@@ -21,6 +23,7 @@ Runner::Runner(Module& m, const Program& program, Backend& backend, ThreadPool& 
   for (int64_t p = 0; p < program.numDevices(); ++p) devices_.push_back(std::make_unique<Device>());
   for (uint32_t i = 0; i < program.rendezvous.size(); ++i)
     rendezvous_.push_back(std::make_unique<RendezvousState>());
+  spins_ = pool.size() <= availableCores();
   serial_ = program.numDevices() == 1;
   for (const auto* steps : {&program.kernels, &program.gemms})
     for (const PlacedStep& s : *steps) serial_ = serial_ && s.at[0].parts <= 1;
@@ -121,6 +124,12 @@ void Runner::work(int worker) {
 // The caller's thread also asks whether the run is interrupted while the others work.
 void Runner::waitForWork(std::unique_lock<std::mutex>& lock, int worker) {
   const auto ready = [this] { return over_ || !queue_.empty(); };
+  if (spins_) {
+    lock.unlock();
+    spinUntil(ready);
+    lock.lock();
+    if (ready()) return;
+  }
   if (worker != 0 || !hooks_->interrupted) return wake_.wait(lock, ready);
   constexpr std::chrono::milliseconds kPeriod(50);
   while (!wake_.wait_for(lock, kPeriod, ready)) {

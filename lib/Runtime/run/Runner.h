@@ -82,7 +82,8 @@ private:
       head_ = 0;
     }
     std::vector<Work> ring_;
-    size_t head_ = 0, count_ = 0;
+    size_t head_ = 0;
+    std::atomic<size_t> count_{0}; // a thread that spins reads it without the lock
   };
 
   // Starts a device's step and adds the host time, without that of timing marks.
@@ -138,6 +139,7 @@ private:
   std::vector<std::unique_ptr<RendezvousState>> rendezvous_;
   int workers_ = 1;
   bool serial_ = false; // there is never work for two workers
+  bool spins_ = false;  // each worker has a core of its own
 
   std::mutex mutex_; // guards all members below
   std::condition_variable wake_;
@@ -145,7 +147,7 @@ private:
   int idle_ = 0;
   int64_t finished_ = 0;
   uint64_t rendezvousNumber_ = 0;
-  bool over_ = false;
+  std::atomic<bool> over_{false}; // read without the lock by a thread that spins
   std::optional<Error> error_;
   int64_t startNs_ = 0;
   bool marks_ = false; // times are marks

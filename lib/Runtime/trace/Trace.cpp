@@ -1,6 +1,7 @@
 #include "dtc/Runtime/trace/Trace.h"
 
 #include "dtc/Files/TensorText.h"
+#include "dtc/Support/Cores.h"
 #include "dtc/Support/Json.h"
 #include "dtc/Version.h"
 
@@ -8,7 +9,6 @@
 #include <cstdio>
 #include <map>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 namespace dtc {
 namespace {
@@ -62,7 +62,7 @@ struct Writer {
            ",\"host\":" + jsonString(system.nodename) + ",\"container\":" + jsonString(containerText()) +
            ",\"system\":" +
            jsonString(std::string(system.sysname) + " " + system.release + " " + system.machine) +
-           ",\"cores\":" + std::to_string(sysconf(_SC_NPROCESSORS_ONLN)) +
+           ",\"cores\":" + std::to_string(availableCores()) +
            ",\"arena_bytes\":" + std::to_string(e.arenaBytes()) + "},\n";
   }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <gtest/gtest.h>
 #include <new>
+#include <sched.h>
 #include <thread>
 #include <vector>
 
@@ -80,4 +81,17 @@ TEST(ThreadPool, AnExceptionReachesTheCallerWhenAllWorkersAreBack) {
     EXPECT_EQ(round.back, pool.size());
   }
   pool.parallelFor(10, [](int64_t) {}); // and the pool goes on
+}
+
+// taskset, mpirun and srun bind a process to some of the machine's cores.
+TEST(ThreadPool, HasOneWorkerPerCoreOfTheProcess) {
+  std::thread([] {
+    cpu_set_t all, one;
+    ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);
+    CPU_ZERO(&one);
+    for (int core = 0; core < CPU_SETSIZE && CPU_COUNT(&one) == 0; ++core)
+      if (CPU_ISSET(core, &all)) CPU_SET(core, &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    EXPECT_EQ(ThreadPool().size(), 1);
+  }).join();
 }

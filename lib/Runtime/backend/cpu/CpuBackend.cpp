@@ -100,11 +100,11 @@ public:
   }
   Result<Placed> place(int64_t, const PlacedGemm& g) override {
     if (Status opened = openLibrary(); !opened) return opened.error();
-    if (!g.epilogue) return library(LibraryStep::Gemm, gemms_.place(g, nullptr, nullptr, maxParts_));
+    if (!g.epilogue) return library(LibraryStep::Gemm, gemms_.place(g, nullptr, nullptr));
     const KernelSource& source = (*kernels_)[g.epilogue->kernel];
     if (Status grown = growScratch(static_cast<size_t>(source.scratchBytes(g.epilogue->sizes))); !grown)
       return grown.error();
-    return library(LibraryStep::Gemm, gemms_.place(g, functions_[g.epilogue->kernel], &source, maxParts_));
+    return library(LibraryStep::Gemm, gemms_.place(g, functions_[g.epilogue->kernel], &source));
   }
   Result<Placed> place(int64_t coordinate, const PlacedConv& c) override {
     if (Status opened = openLibrary(); !opened) return opened.error();

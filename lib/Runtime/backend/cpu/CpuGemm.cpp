@@ -37,8 +37,61 @@ DtcGemmType typeOf(DType d) {
 }
 
 // Axis numbering of the epilogue's windows: batch axes, m, n.
-PlacedGemm::Axis& axisOf(PlacedGemm& g, size_t axis) {
+template <class Gemm> auto& axisOf(Gemm& g, size_t axis) {
   return axis < g.batch.size() ? g.batch[axis] : axis == g.batch.size() ? g.m : g.n;
+}
+
+// How many parts split the outermost batch axis, the rows and the columns.
+struct GemmParts {
+  int64_t batch = 1, rows = 1, columns = 1;
+  [[nodiscard]] int64_t number() const { return batch * rows * columns; }
+};
+
+// Columns of a part are whole vectors, as far as they divide.
+constexpr int64_t kVectorColumns = 16;
+int64_t unitsOf(int64_t columns) { return (columns + kVectorColumns - 1) / kVectorColumns; }
+
+// Elements that the largest part reads and writes: each part reads its rows of a and its columns of b.
+double trafficOf(const PlacedGemm& g, const GemmParts& parts) {
+  const auto share = [](int64_t extent, int64_t number) {
+    return static_cast<double>((extent + number - 1) / number);
+  };
+  const double batch = g.batch.empty() ? 1 : share(g.batch[0].extent, parts.batch),
+               rows = share(g.m.extent, parts.rows),
+               columns = share(unitsOf(g.n.extent), parts.columns) * kVectorColumns;
+  return batch * (static_cast<double>(g.k.extent) * (rows + columns) + rows * columns);
+}
+
+// At most `most` parts, whose largest has the fewest points of the result, and of those the one with the least
+// traffic.
+GemmParts partsOf(const PlacedGemm& g, int64_t most) {
+  const int64_t batches = g.batch.empty() ? 1 : g.batch[0].extent;
+  GemmParts best;
+  std::pair<int64_t, double> least{INT64_MAX, 0};
+  for (int64_t b = 1; b <= std::min(most, batches); ++b)
+    for (int64_t m = 1; m <= std::min(most / b, g.m.extent); ++m) {
+      const GemmParts parts{b, m, std::min(most / (b * m), unitsOf(g.n.extent))};
+      const int64_t points = (batches + b - 1) / b * ((g.m.extent + m - 1) / m) *
+                             ((unitsOf(g.n.extent) + parts.columns - 1) / parts.columns);
+      const std::pair<int64_t, double> cost{points, trafficOf(g, parts)};
+      if (cost < least) best = parts, least = cost;
+    }
+  return best;
+}
+
+// How many parts a matmul has at most: a function of its size, never of the number of threads, since oneDNN adds up
+// in an order that depends on the size of a product. Small ones have parts of about 10 us (100 GFLOP/s), large
+// ones of 40 us and more.
+int64_t mostParts(int64_t flops) {
+  const int64_t small = flops / kPartFlops;
+  if (small < 2) return 1;
+  return small < 4 ? 2 : std::clamp<int64_t>(small / 4, 4, 32);
+}
+
+// Columns of part i: whole vectors.
+Interval vectorsOf(int64_t columns, int64_t parts, int64_t i) {
+  const Interval units = shardInterval(unitsOf(columns), parts, i);
+  return {units.begin * kVectorColumns, std::min(units.end * kVectorColumns, columns)};
 }
 
 // The matmul over [begin, begin + count) of an axis.
@@ -131,13 +184,11 @@ Status CpuGemms::products(const PlacedGemm& given, bool transposed, std::vector<
   return Ok{};
 }
 
-// Computes [begin, begin + count) of the axis along which parts are split. With an epilogue, in blocks that
-// stay in the cache: fewer batches or fewer columns, so that no operand is packed twice.
-Status CpuGemms::addPart(Step& step, const KernelSource* source, size_t axis, int64_t begin, int64_t count) {
-  PlacedGemm part = step.gemm;
-  narrow(part, axis, begin, count);
+// One part. With an epilogue, in blocks that stay in the cache: fewer batches or fewer columns, so that no
+// operand is packed twice.
+Status CpuGemms::addPart(Step& step, const KernelSource* source, const PlacedGemm& part) {
   std::vector<Block>& blocks = step.parts.emplace_back();
-  size_t splitAxis = axis < part.batch.size() ? axis : part.batch.size() + 1;
+  const size_t splitAxis = !part.batch.empty() && part.batch[0].extent > 1 ? 0 : part.batch.size() + 1;
   int64_t bytes = dtypeBytes(part.dtype) * part.m.extent * part.n.extent;
   for (const PlacedGemm::Axis& a : part.batch) bytes *= a.extent;
   const int64_t extent = axisOf(part, splitAxis).extent;
@@ -161,7 +212,7 @@ Status CpuGemms::addPart(Step& step, const KernelSource* source, size_t axis, in
 }
 
 Result<Backend::Placed> CpuGemms::place(const PlacedGemm& g, CpuKernelFunction* function,
-                                        const KernelSource* source, int64_t maxParts) {
+                                        const KernelSource* source) {
   const auto number = static_cast<uint32_t>(steps_.size());
   Step& step = steps_.emplace_back();
   step.gemm = g;
@@ -170,16 +221,20 @@ Result<Backend::Placed> CpuGemms::place(const PlacedGemm& g, CpuKernelFunction* 
   for (const PlacedGemm::Axis& a : g.batch) points *= a.extent, flops *= a.extent;
   if (points == 0) return Backend::Placed{number, 0};
   step.empty = g.k.extent == 0;
-  // Parts split the outermost batch axis, or the rows if there is none.
-  const size_t axis = !g.batch.empty() && g.batch[0].extent > 1 ? 0 : g.batch.size();
-  const int64_t extent = axisOf(step.gemm, axis).extent;
-  const int64_t parts =
-      step.empty ? 1 : std::clamp<int64_t>(std::min(flops / kPartFlops, extent), 1, maxParts);
-  for (int64_t i = 0; i < parts; ++i) {
-    Interval rows = shardInterval(extent, parts, i);
-    if (Status s = addPart(step, source, axis, rows.begin, rows.size()); !s) return s.error();
+  const GemmParts parts = step.empty ? GemmParts{} : partsOf(g, mostParts(flops));
+  for (int64_t i = 0; i < parts.number(); ++i) {
+    PlacedGemm part = g;
+    if (!g.batch.empty()) {
+      const Interval batch = shardInterval(g.batch[0].extent, parts.batch, i / (parts.rows * parts.columns));
+      narrow(part, 0, batch.begin, batch.size());
+    }
+    const Interval rows = shardInterval(g.m.extent, parts.rows, i / parts.columns % parts.rows),
+                   columns = vectorsOf(g.n.extent, parts.columns, i % parts.columns);
+    narrow(part, g.batch.size(), rows.begin, rows.size());
+    narrow(part, g.batch.size() + 1, columns.begin, columns.size());
+    if (Status s = addPart(step, source, part); !s) return s.error();
   }
-  return Backend::Placed{number, static_cast<uint32_t>(parts)};
+  return Backend::Placed{number, static_cast<uint32_t>(parts.number())};
 }
 
 // The pointers of a matmul that are read at run time.

@@ -20,9 +20,9 @@ public:
   // Error (Machine): the plugin is missing.
   [[nodiscard]] Status open();
   [[nodiscard]] const DtcOneDnnTable& oneDnn() const { return *oneDnn_; } // requires open()
-  // `function`, `source`: of the epilogue, or null. At most `maxParts` parts.
+  // `function`, `source`: of the epilogue, or null. The parts do not depend on the number of threads.
   [[nodiscard]] Result<Backend::Placed> place(const PlacedGemm&, CpuKernelFunction* function,
-                                              const KernelSource* source, int64_t maxParts);
+                                              const KernelSource* source);
   // Runs one part of a step; parts may run in parallel.
   [[nodiscard]] Status run(uint32_t step, uint32_t part, void* scratch) const;
   // See RebindBackend.
@@ -48,7 +48,7 @@ private:
     std::vector<std::vector<Block>> parts;
   };
   Status products(const PlacedGemm& given, bool transposed, std::vector<Product>& out);
-  Status addPart(Step& step, const KernelSource* source, size_t axis, int64_t begin, int64_t count);
+  Status addPart(Step& step, const KernelSource* source, const PlacedGemm& part);
 
   JitConfig config_;
   const DtcOneDnnTable* oneDnn_ = nullptr;
