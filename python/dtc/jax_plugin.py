@@ -55,8 +55,23 @@ _LOWERED_LIKE_CPU = {
 }
 
 
-# Primitives of modules that a program imports by itself, before or after this platform is initialized.
-_LOWERED_LIKE_CPU_IF_IMPORTED = ("spsolve",)
+class _Lowerings(dict):
+    """The lowerings for this platform. A primitive that has lowerings for single platforms only, of JAX or of another
+    package, is lowered as on JAX's CPU platform."""
+
+    def __missing__(self, primitive):
+        from jax._src.interpreters import mlir
+
+        if primitive in getattr(mlir, "_lowerings", {}):  # one for any platform
+            raise KeyError(primitive)
+        return mlir._platform_specific_lowerings["cpu"][primitive]
+
+    def __contains__(self, primitive):
+        try:
+            self[primitive]
+        except KeyError:
+            return False
+        return True
 
 
 def _lower_like_cpu():
@@ -64,27 +79,18 @@ def _lower_like_cpu():
 
     from jax._src.interpreters import mlir
 
-    of_cpu = getattr(mlir, "_platform_specific_lowerings", {}).get("cpu", {})
+    of_platforms = getattr(mlir, "_platform_specific_lowerings", None)
+    if of_platforms is None:
+        return
+    of_cpu = of_platforms["cpu"]
+    of_platforms[NAME] = _Lowerings(of_platforms[NAME])
     for module, names in _LOWERED_LIKE_CPU.items():
         module = importlib.import_module(module)
         for name in names:
             primitive = getattr(module, name, None)
             found = of_cpu.get(primitive) if primitive is not None else None
             if found is not None:
-                mlir._platform_specific_lowerings[NAME][primitive] = found
-    for primitive, rule in list(of_cpu.items()):
-        if primitive.name in _LOWERED_LIKE_CPU_IF_IMPORTED:
-            mlir._platform_specific_lowerings[NAME][primitive] = rule
-    import jax.interpreters.mlir as public
-
-    of_jax = mlir.register_lowering
-
-    def register_lowering(prim, rule, platform=None, **options):
-        if platform == "cpu" and prim.name in _LOWERED_LIKE_CPU_IF_IMPORTED:
-            of_jax(prim, rule, platform=NAME, **options)
-        return of_jax(prim, rule, platform=platform, **options)
-
-    mlir.register_lowering = public.register_lowering = register_lowering
+                of_platforms[NAME][primitive] = found
 
 
 # Of JAX's modules, the primitives that JAX's CPU platform computes for a program of dtc: no op of dtc does. With a
@@ -191,7 +197,8 @@ class _HostFunctions:
         self._process = uuid.uuid4().hex
         self._next = itertools.count()
         self._entry = kind(self._call)  # kept: the library has its address
-        ctypes.CDLL(library).dtc_set_host_functions(self._entry)
+        self._library = ctypes.CDLL(library)
+        self._library.dtc_set_host_functions(self._entry)
 
     def add(self, function, per_device):
         """The target of calls of this function, as long as it lives."""
@@ -210,7 +217,17 @@ class _HostFunctions:
         except BaseException as e:  # pylint: disable=broad-except
             text = "".join(traceback.format_exception(type(e), e, e.__traceback__)).encode(errors="replace")[-error_size + 1:] + b"\0"
             ctypes.memmove(error, text, len(text))
-            return 1
+            if isinstance(e, Exception) or threading.current_thread() is not threading.main_thread():
+                return 1
+            self._keep(e)
+            return 3
+
+    def _keep(self, exception):
+        """Ctrl-C and exit() end the program, not only the run: the exception is raised again after the run."""
+        raised = [ctypes.py_object(x) for x in (type(exception), exception, exception.__traceback__)]
+        for x in raised:
+            ctypes.pythonapi.Py_IncRef(x)
+        self._library.dtc_keep_raised(*raised)
 
 
 @contextlib.contextmanager

@@ -79,6 +79,38 @@ class Callbacks(unittest.TestCase):
             assert time.monotonic() - begin < 60
             """, "KeyboardInterrupt KeyboardInterrupt TimeoutError seen 1000000 15.0")
 
+    def test_raised_in_callback(self):
+        self.check("""
+            import signal
+            def called(v, how):
+                f = jax.jit(lambda v: jax.pure_callback(lambda v: how(), jax.ShapeDtypeStruct((6,), jnp.float32), v))
+                try:
+                    f(v).block_until_ready()
+                except BaseException as e:
+                    return type(e).__name__
+            import os, sys, time
+            def interrupt():
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(30)
+            print(called(x, interrupt), called(x, lambda: sys.exit(3)), called(x, lambda: 1 // 0), jnp.sum(x))
+            """, "KeyboardInterrupt SystemExit JaxRuntimeError 15.0")
+
+    def test_lowering_for_cpu_alone(self):
+        self.check("""
+            from jax.extend.core import Primitive
+            from jax.interpreters import mlir
+            def primitive(name):
+                p = Primitive(name)
+                p.def_abstract_eval(lambda v: v)
+                p.def_impl(lambda v: jax.jit(p.bind)(v))
+                return p
+            twice, thrice = primitive("twice"), primitive("thrice")
+            mlir.register_lowering(twice, mlir.lower_fun(lambda v: v * 2, False), platform="cpu")
+            mlir.register_lowering(thrice, mlir.lower_fun(lambda v: v * 4, False), platform="cpu")
+            mlir.register_lowering(thrice, mlir.lower_fun(lambda v: v * 3, False))
+            print(jnp.sum(twice.bind(x)), jnp.sum(jax.jit(thrice.bind)(x)))
+            """, "30.0 45.0")
+
     def test_buffers(self):
         self.check("""
             from jax.experimental.buffer_callback import buffer_callback

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <utility>
 
 #include <pthread.h>
 
@@ -27,6 +28,9 @@ struct Raised {
   void *type = nullptr, *value = nullptr, *traceback = nullptr;
 };
 
+// What a callback of the main thread has raised, until its run raises it again.
+Raised ofCallback;
+
 // Called by Python's main thread with the interpreter's lock; -1: an exception is set.
 int raiseAgain(void* raised) {
   const std::unique_ptr<Raised> r(static_cast<Raised*>(raised));
@@ -34,7 +38,18 @@ int raiseAgain(void* raised) {
   return -1;
 }
 
+// Python has room for 32 such calls; with none left, the run's error is all that is raised.
+void raiseAfterRun(const dtc_python_signals& p, const Raised& raised) {
+  auto r = std::make_unique<Raised>(raised);
+  Raised* given = r.release(); // to raiseAgain
+  if (p.add_pending_call(raiseAgain, given) != 0) delete given;
+}
+
 } // namespace
+
+void raiseOfCallback() {
+  if (const dtc_python_signals* p = python) raiseAfterRun(*p, std::exchange(ofCallback, {}));
+}
 
 bool isInterruptedByPython(void*) {
   using Clock = std::chrono::steady_clock;
@@ -48,11 +63,9 @@ bool isInterruptedByPython(void*) {
   const int state = p->gil_ensure();
   const bool raised = p->check_signals() != 0;
   if (raised) {
-    auto r = std::make_unique<Raised>();
-    p->fetch(&r->type, &r->value, &r->traceback);
-    // Python has room for 32 such calls; with none left, the run's error is all that is raised.
-    Raised* given = r.release(); // to raiseAgain
-    if (p->add_pending_call(raiseAgain, given) != 0) delete given;
+    Raised r;
+    p->fetch(&r.type, &r.value, &r.traceback);
+    raiseAfterRun(*p, r);
   }
   p->gil_release(state);
   return raised;
@@ -64,4 +77,10 @@ bool isInterruptedByPython(void*) {
 extern "C" __attribute__((visibility("default"))) void
 dtc_set_python_signals(const dtc_python_signals* signals) {
   dtc::python = signals;
+}
+
+// For python/dtc/jax_plugin.py, in the main thread: the references of an exception that raiseOfCallback() takes.
+extern "C" __attribute__((visibility("default"))) void
+dtc_keep_raised(void* type, void* value, void* traceback) {
+  dtc::ofCallback = {type, value, traceback};
 }

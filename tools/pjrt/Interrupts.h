@@ -7,4 +7,8 @@ namespace dtc {
 // per step, by any thread.
 [[nodiscard]] bool isInterruptedByPython(void*);
 
+// A callback in Python's main thread has ended with an exception that is not an error of the program, such as
+// KeyboardInterrupt. Python raises it again when the run has ended. Called when the callback has returned.
+void raiseOfCallback();
+
 } // namespace dtc

@@ -1,4 +1,5 @@
 // The table of functions, which the loader of a PJRT plugin asks for.
+#include "Interrupts.h"
 #include "Objects.h"
 #include "dtc/Support/Bug.h"
 #include "dtc/Support/HostCall.h"
@@ -55,7 +56,8 @@ HostCallOutcome callPython(std::string_view target, std::span<const Tensor* cons
   if (outcome == 0) return HostCallOutcome::Done;
   text.back() = 0;
   error = text.data();
-  return outcome == 1 ? HostCallOutcome::Failed : HostCallOutcome::Unknown;
+  if (outcome == 3) raiseOfCallback();
+  return outcome != 2 ? HostCallOutcome::Failed : HostCallOutcome::Unknown;
 }
 
 PJRT_Api makeTable() {
