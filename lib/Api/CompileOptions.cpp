@@ -50,6 +50,7 @@ constexpr Row<O> kCompileRows[] = {
     {"policy", kText, [](O& o, V v) { return o.lowering.policy = v, true; }},
     {"reduce-dtype", kText, [](O& o, V v) { return o.lowering.reduceDType = v, true; }},
     {"recompute", kText, [](O& o, V v) { return o.lowering.recompute = v, true; }},
+    {"rings", kText, [](O& o, V v) { return o.lowering.rings = v, true; }},
     {"pipeline-schedule", kText, [](O& o, V v) { return o.lowering.pipelineSchedule = v, true; }},
     {"reduction-order", "any or fixed",
      [](O& o, V v) { return readWord(v, {"any", "fixed"}, o.lowering.reductionOrder); }},

@@ -211,6 +211,9 @@ Status checkChoices(const LoweringFlags& o) {
   if (!o.recompute.empty() && !known && !parseBytes(o.recompute))
     return usageError("--recompute: expected none, gathers, cheap or bytes such as 8GiB, got '" +
                       o.recompute + "'");
+  const std::vector<std::string_view> rings = {"auto", "on", "off"};
+  if (!o.rings.empty() && std::ranges::find(rings, o.rings) == rings.end())
+    return usageError("--rings: " + unknownWord("choice", o.rings, rings));
   const std::vector<std::string_view> schedules = {"none", "gpipe", "1f1b", "interleaved", "zb"};
   if (!o.pipelineSchedule.empty() && std::ranges::find(schedules, o.pipelineSchedule) == schedules.end())
     return usageError("--pipeline-schedule: " + unknownWord("schedule", o.pipelineSchedule, schedules));
@@ -227,6 +230,7 @@ StandardPipelineOptions LoweringFlags::pipeline(std::string target) const {
           .strictNonFinite = strictNonFinite,
           .wholeAxisResults = wholeAxisResults,
           .recompute = recompute,
+          .rings = rings,
           .pipeline = pipelineSchedule,
           .overlap = !noOverlap};
 }

@@ -65,6 +65,7 @@ void noteIdleFlags(Environment& env, const LoweringFlags& given, Level from) {
   one("--strict-nonfinite", &LoweringFlags::strictNonFinite);
   one("--library-gelu", &LoweringFlags::libraryGelu);
   one("--recompute " + given.recompute, &LoweringFlags::recompute);
+  one("--rings " + given.rings, &LoweringFlags::rings);
   one("--pipeline-schedule " + given.pipelineSchedule, &LoweringFlags::pipelineSchedule);
   one("--no-overlap", &LoweringFlags::noOverlap);
 }
@@ -104,6 +105,10 @@ void addLoweringOptions(CLI::App& app, LoweringFlags& o) {
                  "or as this "
                  "memory needs")
       ->type_name("none|gathers|cheap|BYTES");
+  app.add_option("--rings", o.rings,
+                 "overlap matmuls with their all_gather or reduce_scatter, as rings of chunks (default auto: on a "
+                 "GPU, where it is faster)")
+      ->type_name("auto|on|off");
   addPipelineOption(app, o);
   app.add_flag("--no-overlap", o.noOverlap, "do not overlap collectives with kernels");
 }

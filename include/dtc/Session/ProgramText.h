@@ -51,7 +51,7 @@ struct ProgramOptions {
 // Lowering flags, shared by all verbs that lower a program.
 struct LoweringFlags {
   int optLevel = 1;
-  std::string policy, reduceDType, reductionOrder = "any", recompute;
+  std::string policy, reduceDType, reductionOrder = "any", recompute, rings;
   std::string pipelineSchedule; // empty: 1f1b for a program with stages and a mesh axis 'pp', else none
   bool libraryGelu = false;
   bool strictNonFinite = false, noOverlap = false;
@@ -59,7 +59,7 @@ struct LoweringFlags {
   friend bool operator==(const LoweringFlags&, const LoweringFlags&) = default;
   [[nodiscard]] StandardPipelineOptions pipeline(std::string target = "cpu") const;
 };
-// Error (Usage): an invalid value of --policy, --reduce-dtype, --recompute or --pipeline-schedule.
+// Error (Usage): an invalid value of --policy, --reduce-dtype, --recompute, --rings or --pipeline-schedule.
 [[nodiscard]] Status checkChoices(const LoweringFlags&);
 
 // The diagnostic of an error of a run, whose message begins with the location of its op, "gpt.dt:12:8: …".

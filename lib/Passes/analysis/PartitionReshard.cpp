@@ -1,4 +1,5 @@
 #include "analysis/PartitionReshard.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/Ops/OpFunctions.h"
 #include "dtc/Sharding/CommDType.h"
 #include "dtc/Support/Result.h"

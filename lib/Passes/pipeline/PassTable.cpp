@@ -16,7 +16,7 @@ using PassFunction = bool(Module&, const PassOptions&, Diagnostics&);
 PassFunction inlinePass, splitComplexPass, autodiffPass, decomposePass, canonicalizePass, propagatePass,
     partitionPass, optimizeCollectivesPass, inlineRecomputePass, splitPass, fusePass, schedulePass,
     planMemory, specializePass, specializeDevicesPass, unrollPass, ifToSelectPass, fixReductionOrderPass,
-    recomputePass, pipelinePass;
+    recomputePass, pipelinePass, collectiveMatmulPass;
 
 static std::vector<PassInfo> passRows() {
   using enum Level;
@@ -55,6 +55,13 @@ static std::vector<PassInfo> passRows() {
        .produces = Local,
        .options = {{.name = "budget", .fallback = "", .isBytes = true},
                    {"scope", "cheap", {"gathers", "cheap"}}}},
+      {.name = "collective-matmul",
+       .run = collectiveMatmulPass,
+       .needs = Local,
+       .produces = Local,
+       .options = {{"rings", "on", {"auto", "on", "off"}},
+                   {.name = "target", .fallback = "cpu", .isTarget = true},
+                   order}},
       {.name = "split",
        .run = splitPass,
        .needs = Local,

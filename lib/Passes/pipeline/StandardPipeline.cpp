@@ -47,6 +47,7 @@ StandardPipeline standardPipeline(Level from, const StandardPipelineOptions& opt
     if (!options.overlap) set("overlap", "false");
     if (options.resultsApart && name == "plan-memory") set("results", "apart");
     if (options.wholeAxisResults && name == "propagate") set("results", "whole-axes");
+    set("rings", !options.rings.empty() ? options.rings : options.optLevel == 0 ? "off" : "auto");
     set("policy", options.policy);
     set("reduce-dtype", options.reduceDType);
     if (options.strictNonFinite) set("strict-nonfinite", "true");

@@ -19,7 +19,7 @@
 #include "dtc/Passes/analysis/OpWork.h"
 #include "dtc/Passes/analysis/TargetOf.h"
 #include "dtc/Support/Result.h"
-#include "schedule/OverlapOrder.h"
+#include "analysis/OverlapOrder.h"
 
 #include <algorithm>
 #include <utility>

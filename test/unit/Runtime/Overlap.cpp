@@ -1,6 +1,6 @@
 // Collectives that overlap other steps: any two steps that touch the same byte, one of them to write it, are in order, whatever the
 // memory plan put there. All pairs of steps are looked at.
-#include "../../../lib/Passes/schedule/OverlapOrder.h"
+#include "../../../lib/Passes/analysis/OverlapOrder.h"
 #include "../../../lib/Runtime/program/Loader.h"
 #include "dtc/IR/text/Text.h"
 #include "dtc/IR/verify/Verify.h"

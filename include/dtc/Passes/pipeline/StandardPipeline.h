@@ -22,6 +22,7 @@ struct StandardPipelineOptions {
   bool strictNonFinite = false;     // propagate's
   bool wholeAxisResults = false;    // propagate's
   std::string recompute;            // before split: "gathers" or "cheap", or a budget: "8GiB"
+  std::string rings;                // collective-matmul's; empty: auto, or off at level 0
   std::string pipeline;             // before split: the schedule of stages ("1f1b"); "none" or empty: none
   bool overlap = true;              // schedule's
   bool resultsApart = false;        // plan-memory's

@@ -1,4 +1,4 @@
-#include "schedule/OverlapOrder.h"
+#include "analysis/OverlapOrder.h"
 
 #include <algorithm>
 #include <set>

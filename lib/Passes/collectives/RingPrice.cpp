@@ -1,0 +1,165 @@
+// The price of a ring: the stretch of the block around it, list-scheduled as on a GPU, with and without it.
+#include "analysis/OverlapOrder.h"
+#include "collectives/CollectiveRing.h"
+#include "dtc/IR/LocalShape.h"
+#include "dtc/IR/OpRecord.h"
+#include "dtc/Passes/analysis/OpWork.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace dtc {
+
+constexpr size_t kAround = 128;          // ops before and after the ring that may overlap with its messages
+constexpr double kNsPerSecond = 1e9;
+
+double RingPricer::bytesOf(ValueId v) const {
+  return static_cast<double>(largestBytes(m_, m_[v].type, mesh_).value_or(0));
+}
+
+// Of a kernel that reads and writes so many bytes.
+double RingPricer::copySeconds(double bytes) const {
+  return machine_.kernelSeconds + bytes / machine_.nominal.memoryBytesPerSecond;
+}
+
+double RingPricer::computeSeconds(OpId o) {
+  const OpRecord& rec = m_.record(o);
+  if (rec.lowering == Lowering::Annotation || m_[o].numResults == 0) return 0;
+  const auto work = localWork(m_, o, mesh_);
+  if (!work) return 0;
+  if (!isContraction(m_, o)) return work->seconds(machine_.nominal);
+  const bool wide = dtypeBytes(m_.typeOf(m_.result(o)).dtype) >= 4;
+  const double flops = wide ? machine_.wideFlopsPerSecond : machine_.nominal.flopsPerSecond;
+  return std::max(work->flops / flops, work->bytes / machine_.nominal.memoryBytesPerSecond);
+}
+
+double RingPricer::seconds(OpId o) {
+  const auto [at, isNew] = known_.try_emplace(o, 0);
+  if (!isNew) return at->second;
+  double out = 0;
+  if (hasGroups(m_.record(o).collective)) {
+    const auto price = priceOfCollective(m_, o, mesh_, machine_.nominal);
+    out = price ? price->seconds : 0;
+  } else if (m_[o].numRegions == 0) {
+    out = computeSeconds(o);
+  }
+  if (isContraction(m_, o)) out += machine_.kernelSeconds;
+  return known_[o] = out;
+}
+
+// Tasks of a stretch of ops.
+struct RingPricer::Window {
+  std::vector<OverlapTask> tasks;
+  std::unordered_map<ValueId, uint32_t> makers;
+
+  uint32_t add(double seconds, bool overlapped, std::vector<uint32_t> after) {
+    std::ranges::sort(after);
+    after.erase(std::ranges::unique(after).begin(), after.end());
+    tasks.push_back({std::move(after), seconds * kNsPerSecond, overlapped});
+    return static_cast<uint32_t>(tasks.size() - 1);
+  }
+  std::vector<uint32_t> makersOf(const Module& m, OpId o) const {
+    std::vector<uint32_t> out;
+    forEachRead(m, o, [&](ValueId v) {
+      if (const auto it = makers.find(v); it != makers.end()) out.push_back(it->second);
+    });
+    return out;
+  }
+  void addOp(RingPricer& p, OpId o) {
+    const CollectiveKind kind = p.m_.record(o).collective;
+    const bool message = hasGroups(kind) && kind != CollectiveKind::AllSlice;
+    const uint32_t task = add(p.seconds(o), message, makersOf(p.m_, o));
+    for (uint32_t r = 0; r < p.m_[o].numResults; ++r) makers[p.m_.result(o, r)] = task;
+  }
+  void addRing(RingPricer&, const RingPlan&);
+
+  // The time of computation and waits, and the waits alone, in seconds.
+  [[nodiscard]] std::pair<double, double> run() const {
+    std::vector<double> done(tasks.size(), 0);
+    double clock = 0, aside = 0, waits = 0;
+    for (uint32_t t : overlapOrder(tasks)) {
+      double ready = 0;
+      for (uint32_t before : tasks[t].after)
+        if (tasks[before].overlapped || tasks[t].overlapped) ready = std::max(ready, done[before]);
+      if (tasks[t].overlapped) {
+        done[t] = aside = std::max({aside, clock, ready}) + tasks[t].ns;
+        continue;
+      }
+      waits += std::max(0.0, ready - clock);
+      done[t] = clock = std::max(clock, ready) + tasks[t].ns;
+    }
+    return {clock / kNsPerSecond, waits / kNsPerSecond};
+  }
+};
+
+// Each step waits for its chunk (all_gather), or adds the sum that arrived (reduce_scatter).
+void RingPricer::Window::addRing(RingPricer& p, const RingPlan& plan) {
+  const Module& m = p.m_;
+  const auto n = static_cast<double>(plan.devices);
+  const bool gather = plan.kind == CollectiveKind::AllGather;
+  const ValueId part = gather ? m.operand(plan.collective, 0) : m.result(plan.collective);
+  const auto bytes = static_cast<int64_t>(p.bytesOf(part));
+  const double message =
+      priceOf(StepKind::Permute, plan.axes, bytes, bytes, p.mesh_, p.machine_.nominal).seconds;
+  double step = 0, sum = 0;
+  std::vector<uint32_t> inputs;
+  for (const RingProduct& product : plan.products) {
+    const double result = p.bytesOf(m.result(product.op));
+    step += (p.seconds(product.op) - p.machine_.kernelSeconds) / n + p.machine_.kernelSeconds;
+    for (size_t i = 0; i < product.dims.size(); ++i)
+      if (product.dims[i] >= 0 && !product.travels[i])
+        step += p.copySeconds(2 * p.bytesOf(m.operand(product.op, static_cast<uint32_t>(i))) / n);
+    // A sum is read, added to and written; a chunk of the result is written twice, after the result was filled.
+    if (gather) step += p.copySeconds(product.resultDim < 0 ? 3 * result : 3 * result / n);
+    const std::vector<uint32_t> makers = makersOf(m, product.op);
+    inputs.insert(inputs.end(), makers.begin(), makers.end());
+  }
+  const double add3 = p.copySeconds(3 * static_cast<double>(bytes)); // of two chunks
+  if (!gather) sum = add3, step += static_cast<double>(plan.adds.size()) * add3;
+  const auto with = [&](std::optional<uint32_t> task) {
+    std::vector<uint32_t> out = inputs;
+    if (task) out.push_back(*task);
+    return out;
+  };
+  std::optional<uint32_t> arrived, added;
+  if (gather)
+    for (uint32_t maker : makersOf(m, plan.collective)) inputs.push_back(maker);
+  uint32_t last = 0;
+  for (int64_t k = 0; k < plan.devices; ++k) {
+    if (gather) {
+      const auto here = arrived;
+      if (k + 1 < plan.devices) arrived = add(message, true, here ? std::vector{*here} : makersOf(m, plan.collective));
+      last = add(step, false, with(here));
+    } else {
+      if (k > 0) arrived = add(message, true, {*added});
+      last = add(step, false, inputs);
+      if (k > 0) last = add(sum, false, {*arrived, last});
+      added = last;
+    }
+  }
+  if (!gather) makers[m.result(plan.collective)] = last;
+  for (const RingProduct& product : plan.products) makers[m.result(product.op)] = last;
+}
+
+RingTimes RingPricer::price(BlockId block, const RingPlan& plan) {
+  const std::vector<OpId>& ops = m_[block].ops;
+  const size_t from = plan.first - std::min(plan.first, kAround), to = std::min(ops.size(), plan.last + 1 + kAround);
+  Window before, after;
+  for (size_t i = from; i < to; ++i) before.addOp(*this, ops[i]);
+  for (size_t i = from; i < plan.first; ++i) after.addOp(*this, ops[i]);
+  for (OpId o : plan.order) {
+    if (o.valid())
+      after.addOp(*this, o);
+    else
+      after.addRing(*this, plan);
+  }
+  for (size_t i = plan.last + 1; i < to; ++i) after.addOp(*this, ops[i]);
+  RingTimes out;
+  std::tie(out.secondsBefore, out.exposedBefore) = before.run();
+  std::tie(out.secondsAfter, out.exposedAfter) = after.run();
+  if (!largestBytes(m_, m_[m_.operand(plan.collective, 0)].type, mesh_))
+    out.secondsAfter = std::numeric_limits<double>::infinity(); // of a size that is unknown
+  return out;
+}
+
+} // namespace dtc
