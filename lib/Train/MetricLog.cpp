@@ -6,6 +6,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
+#include <utility>
 
 namespace dtc {
 
@@ -47,9 +48,14 @@ MetricLog::~MetricLog() {
 }
 
 Status MetricLog::add(const std::string& line) {
-  if (print_) return print_(line), Ok{};
+  if (print_) return print_(line);
   if (std::fwrite(line.data(), 1, line.size(), file_) == line.size() && std::fflush(file_) == 0) return Ok{};
   return cannotWrite(path_);
+}
+
+Status MetricLog::close() {
+  std::FILE* const file = std::exchange(file_, nullptr);
+  return !file || std::fclose(file) == 0 ? Status(Ok{}) : cannotWrite(path_);
 }
 
 } // namespace dtc

@@ -247,7 +247,11 @@ Result<Training::Verdict> Training::after(Executable& executable, int64_t step, 
   return nan ? Verdict::NotANumber : interrupted ? Verdict::Interrupted : Verdict::Continue;
 }
 
-Status Training::finish() { return writer_ ? writer_->finish() : Status(Ok{}); }
+Status Training::finish() {
+  const Status written = writer_ ? writer_->finish() : Status(Ok{});
+  const Status logged = log_ ? log_->close() : Status(Ok{});
+  return written ? logged : written;
+}
 
 Status Training::logStep(const Executable& executable, int64_t steps, double seconds,
                          const NamedNumbers& scalars, const NamedNumbers& evaluated) {

@@ -150,9 +150,9 @@ void Environment::writeDocument() {
   if (diagnostics == DiagnosticsFormat::Sarif) writeErr(diagnosticsSarif(told_, DTC_VERSION));
 }
 
-bool Environment::finish() {
-  if (inMemory_) return true;
-  return std::fflush(stdout) == 0 && !outFailed_;
+Status Environment::finish() {
+  if (!inMemory_ && std::fflush(stdout) != 0) outFailed_ = true;
+  return outFailed_ ? Status(machineError("cannot write to standard output")) : Status(Ok{});
 }
 
 } // namespace dtc

@@ -46,8 +46,8 @@ public:
   // Reads a file, or standard input for "-" (named <stdin>). Stops soon after `limit` bytes: a longer text is
   // how callers detect oversized input. Standard input is kept, and can be read again.
   Result<SourceText> read(const std::string& path, size_t limit);
-  // Flushes standard output; false if a write failed.
-  [[nodiscard]] bool finish();
+  // Flushes standard output. Error (Machine): a write failed, now or before.
+  [[nodiscard]] Status finish();
   // Writes the document of --diagnostics json or sarif to standard error; nothing for text.
   void writeDocument();
 

@@ -133,7 +133,10 @@ Status Execution::loopCarries() {
 Status Execution::openTraining() {
   if (o_.train == TrainFlags()) return Ok{};
   DTC_TRY(auto options, trainOptionsOf(env_, o_));
-  options.print = [this](const std::string& line) { env_.out(line); };
+  options.print = [this](const std::string& line) {
+    env_.out(line);
+    return env_.finish();
+  };
   if (env_.status.progress()) options.progress = [this](std::string_view what) { env_.status.at(what); };
   if (evaluation_) options.evaluate = [this](const Executable& trained) { return evaluation_->run(trained); };
   DTC_TRY(training_, Training::open(std::move(options), trainProgramOf(scheduled_, func())));

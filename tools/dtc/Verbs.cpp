@@ -203,7 +203,7 @@ int runDtc(Environment& env) {
     if (!isMachineErrno(e.code().value())) bugAt(__FILE__, __LINE__, e.what());
     code = env.fail(machineError(std::string("system error: ") + e.what()));
   }
-  if (!env.finish() && code == kExitDone) code = env.fail(machineError("cannot write to standard output"));
+  if (Status s = env.finish(); !s && code == kExitDone) code = env.fail(s.error());
   env.writeDocument();
   return code;
 }

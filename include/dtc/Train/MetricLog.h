@@ -17,17 +17,20 @@ public:
   // (Machine): it cannot be written.
   [[nodiscard]] static Result<std::unique_ptr<MetricLog>> open(const std::string& path, int64_t steps);
   // Lines go to `print` instead of a file.
-  explicit MetricLog(std::function<void(const std::string&)> print) : print_(std::move(print)) {}
+  using Print = std::function<Status(const std::string&)>;
+  explicit MetricLog(Print print) : print_(std::move(print)) {}
   ~MetricLog();
 
   // Adds a line, and passes it on to the system.
   [[nodiscard]] Status add(const std::string& line);
+  // After the last line. Some file systems report only then that they could not store a line.
+  [[nodiscard]] Status close();
 
 private:
   MetricLog(std::string path, std::FILE* file) : path_(std::move(path)), file_(file) {}
   std::string path_;
   std::FILE* file_ = nullptr;
-  std::function<void(const std::string&)> print_;
+  Print print_;
 };
 
 } // namespace dtc

@@ -25,7 +25,7 @@ struct TrainOptions {
   bool resume = false;
   std::string log;                  // file, - for `print`; empty: none
   std::vector<std::string> command; // recorded in checkpoints
-  std::function<void(const std::string&)> print = {};
+  MetricLog::Print print = {};
   std::function<void(std::string_view)> progress = {}; // empty: not shown
   std::function<bool()> interrupted = [] { return false; };
   // The mean of each scalar over held-back data, with the state after the last step; empty: no evaluation.
@@ -53,7 +53,7 @@ public:
   enum class Verdict : uint8_t { Continue, Interrupted, NotANumber };
   // After step `step`: reads its scalars, evaluates, logs, and submits a checkpoint where one is due.
   [[nodiscard]] Result<Verdict> after(Executable&, int64_t step, double seconds);
-  // Waits for the last checkpoint.
+  // After the last step: waits for the last checkpoint, and closes the log.
   [[nodiscard]] Status finish();
 
   // --- after a NaN in step `step` --- The newest state before it as the values of arguments: a checkpoint

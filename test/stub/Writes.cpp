@@ -1,0 +1,138 @@
+// A disk that fails, to be preloaded: of the calls that write below the folder DTC_FAIL_BELOW (creating, writing, flushing, closing and
+// renaming files and folders), the one of number DTC_FAIL_WRITE fails, counted from 1 over the whole process, and with DTC_FAIL_AFTER=1
+// every later one too, as on a full disk. A failing write first writes a half. What failed is told on standard error.
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+namespace {
+
+std::atomic<long> count = 0;
+
+const char* setting(const char* name) {
+  const char* text = std::getenv(name);
+  return text ? text : "";
+}
+
+bool below(const char* path) {
+  static const char* const folder = setting("DTC_FAIL_BELOW");
+  return *folder && std::strncmp(path, folder, std::strlen(folder)) == 0;
+}
+
+bool below(int fd) {
+  char link[32], path[4096];
+  std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  const ssize_t n = readlink(link, path, sizeof path - 1);
+  if (n < 0) return false;
+  path[n] = 0;
+  return below(path);
+}
+
+bool failsNow(const char* call) {
+  static const long at = std::strtol(setting("DTC_FAIL_WRITE"), nullptr, 10);
+  static const bool after = *setting("DTC_FAIL_AFTER") == '1';
+  const long n = ++count;
+  if (at == 0 || n < at || (n > at && !after)) return false;
+  if (n == at) {
+    char line[64];
+    const int size = std::snprintf(line, sizeof line, "stub: %s fails\n", call);
+    (void)!syscall(SYS_write, STDERR_FILENO, line, size);
+  }
+  errno = after ? ENOSPC : EIO;
+  return true;
+}
+
+template <class Which> bool fails(const char* call, Which file) { return below(file) && failsNow(call); }
+
+template <class F> F* real(F*, const char* name) { return reinterpret_cast<F*>(dlsym(RTLD_NEXT, name)); }
+
+} // namespace
+
+#define REAL(name) static const auto next = real(&name, #name)
+
+#pragma GCC visibility push(default) // the build hides what is not asked for
+extern "C" {
+int open(const char* path, int flags, ...) {
+  va_list list;
+  va_start(list, flags);
+  const int mode = flags & O_CREAT ? va_arg(list, int) : 0;
+  va_end(list);
+  REAL(open);
+  return (flags & O_ACCMODE) != O_RDONLY && fails("open", path) ? -1 : next(path, flags, mode);
+}
+
+int mkostemp(char* path, int flags) {
+  REAL(mkostemp);
+  return fails("mkostemp", path) ? -1 : next(path, flags);
+}
+
+FILE* fopen(const char* path, const char* mode) {
+  REAL(fopen);
+  return *mode != 'r' && fails("fopen", path) ? nullptr : next(path, mode);
+}
+
+ssize_t write(int fd, const void* data, size_t size) {
+  REAL(write);
+  if (!fails("write", fd)) return next(fd, data, size);
+  const int failed = errno;
+  if (size > 1) (void)!next(fd, data, size / 2);
+  errno = failed;
+  return -1;
+}
+
+int fflush(FILE* file) {
+  REAL(fflush);
+  return file && fails("fflush", fileno(file)) ? EOF : next(file);
+}
+
+int fclose(FILE* file) {
+  REAL(fclose);
+  if (!fails("fclose", fileno(file))) return next(file);
+  const int failed = errno;
+  (void)next(file);
+  errno = failed;
+  return EOF;
+}
+
+int fsync(int fd) {
+  REAL(fsync);
+  return fails("fsync", fd) ? -1 : next(fd);
+}
+
+int close(int fd) {
+  REAL(close);
+  struct stat info;
+  const bool wrote =
+      (fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY && fstat(fd, &info) == 0 && info.st_size > 0;
+  if (!wrote || !fails("close", fd)) return next(fd);
+  const int failed = errno;
+  (void)next(fd);
+  errno = failed;
+  return -1;
+}
+
+int rename(const char* from, const char* to) {
+  REAL(rename);
+  return fails("rename", to) ? -1 : next(from, to);
+}
+
+int mkdir(const char* path, mode_t mode) {
+  REAL(mkdir);
+  return fails("mkdir", path) ? -1 : next(path, mode);
+}
+
+int fchmod(int fd, mode_t mode) {
+  REAL(fchmod);
+  return fails("fchmod", fd) ? -1 : next(fd, mode);
+}
+}
+#pragma GCC visibility pop
