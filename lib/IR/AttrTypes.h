@@ -1,6 +1,7 @@
 #pragma once
 // Specifications of attributes, and the value that an attribute of each AttrType must have.
 #include "dtc/IR/OpRecord.h"
+#include "dtc/IR/Phase.h"
 
 namespace dtc {
 
@@ -10,6 +11,11 @@ inline constexpr AttrSpec kCommonAttrs[] = {
     {"microbatch", AttrType::Int, "", ""}, {"stream", AttrType::Int, "", ""},
     {"at", AttrType::Ints, "", ""},        {"within", AttrType::Strings, "", ""},
     {"name", AttrType::String, "", ""},    {"loc", AttrType::String, "", ""}};
+// Common attributes that take one of some words.
+inline constexpr struct {
+  std::string_view attr;
+  std::span<const std::string_view> words;
+} kCommonWords[] = {{"phase", kPhaseWords}};
 [[nodiscard]] const AttrSpec* findSpec(std::span<const AttrSpec>, std::string_view name); // or null
 [[nodiscard]] bool attrFits(const Module&, AttrId value, AttrType);
 [[nodiscard]] const char* attrTypeWords(AttrType); // "a list of dims such as [0, 1]"

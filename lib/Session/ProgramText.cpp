@@ -4,6 +4,7 @@
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/verify/Verify.h"
 #include "dtc/Ops/record/Ops.h"
+#include "dtc/Passes/analysis/PipelineOrder.h"
 #include "dtc/Passes/analysis/PipelineText.h"
 #include "dtc/Passes/propagate/Propagate.h"
 #include "dtc/Session/Imports.h"
@@ -214,7 +215,8 @@ Status checkChoices(const LoweringFlags& o) {
   const std::vector<std::string_view> rings = {"auto", "on", "off"};
   if (!o.rings.empty() && std::ranges::find(rings, o.rings) == rings.end())
     return usageError("--rings: " + unknownWord("choice", o.rings, rings));
-  const std::vector<std::string_view> schedules = {"none", "gpipe", "1f1b", "interleaved", "zb"};
+  std::vector<std::string_view> schedules = {kNoPipeline};
+  schedules.insert(schedules.end(), std::begin(kPipelineWords), std::end(kPipelineWords));
   if (!o.pipelineSchedule.empty() && std::ranges::find(schedules, o.pipelineSchedule) == schedules.end())
     return usageError("--pipeline-schedule: " + unknownWord("schedule", o.pipelineSchedule, schedules));
   return Ok{};
@@ -317,9 +319,10 @@ Result<std::vector<FuncId>> entriesOf(const Module& m, const std::string& entry)
 Status runsOnAllDevices(const Module& m, const std::string& verb) {
   for (FuncId f : m.order)
     if (const std::string devices = devicesText(m, f); !devices.empty())
-      return inputError(verb + " takes one function for all devices, but " + nameOf(m, f) + " runs on " +
-                        devices +
-                        (isPipeline(m, f) ? ": compile the pipeline with --pipeline-schedule none" : ""));
+      return inputError(
+          placeText(m.source, m[f].loc, true) + ": " + verb + " takes one function for all devices, but " +
+          nameOf(m, f) + " runs on " + devices +
+          (isPipeline(m, f) ? ", a stage of a pipeline: compile it with --pipeline-schedule none" : ""));
   return Ok{};
 }
 

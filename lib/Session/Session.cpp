@@ -2,6 +2,7 @@
 
 #include "dtc/IR/DevicePrograms.h"
 #include "dtc/IR/OpRecord.h"
+#include "dtc/Passes/analysis/PipelineOrder.h"
 #include "dtc/Passes/analysis/PipelineText.h"
 #include "dtc/Passes/simplify/Inline.h"
 #include "dtc/Runtime/backend/cpu/CpuBackend.h"
@@ -16,7 +17,7 @@ Session::Session(Module m, FuncId entry, StandardPipelineOptions options)
   Level from = Level::Placed;
   for (FuncId f : functionsOfProgram(m_, entry_)) from = std::min(from, levelOf(m_, f));
   fixedOrderOfLocal_ = options.fixedReductionOrder && from != Level::Global && !hasFixedOrder();
-  if (options.pipeline.empty() && hasStages(m_, entry_)) options.pipeline = "1f1b";
+  if (options.pipeline.empty() && hasStages(m_, entry_)) options.pipeline = pipelineWordOf(kDefaultPipeline);
   StandardPipeline pipeline = standardPipeline(from, options);
   for (PassStep& s : pipeline.reference) steps_.push_back({std::move(s), Stage::Reference});
   for (PassStep& s : pipeline.propagate)

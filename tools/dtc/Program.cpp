@@ -5,11 +5,13 @@
 #include "dtc/Files/TensorFiles.h"
 #include "dtc/IR/verify/Verify.h"
 #include "dtc/Ops/record/Ops.h"
+#include "dtc/Passes/analysis/PipelineOrder.h"
 #include "dtc/Passes/pipeline/Pipeline.h"
 #include "dtc/Report/FileFormat.h"
 #include "dtc/Report/audit/XlaHlo.h"
 #include "dtc/StableHlo/import/Import.h"
 #include "dtc/StableHlo/vhlo/Vhlo.h"
+#include "dtc/Support/Words.h"
 
 #include <CLI/CLI.hpp>
 
@@ -80,11 +82,11 @@ void addPropagationOptions(CLI::App& app, LoweringFlags& o) {
 }
 
 void addPipelineOption(CLI::App& app, LoweringFlags& o) {
-  app.add_option(
-         "--pipeline-schedule", o.pipelineSchedule,
-         "the order of micro-batches on a mesh with an axis 'pp' (default 1f1b); none: every device computes "
-         "all stages")
-      ->type_name("gpipe|1f1b|interleaved|zb|none");
+  app.add_option("--pipeline-schedule", o.pipelineSchedule,
+                 "the order of micro-batches on a mesh with an axis 'pp' (default " +
+                     std::string(pipelineWordOf(kDefaultPipeline)) +
+                     "); none: every device computes all stages")
+      ->type_name(joined(kPipelineWords, "|") + "|" + kNoPipeline);
 }
 
 void addLoweringOptions(CLI::App& app, LoweringFlags& o) {

@@ -3,6 +3,8 @@
 #include "AttrTypes.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/Sharding/Canonical.h"
+#include "dtc/Support/Suggest.h"
+#include "dtc/Support/Words.h"
 
 #include <cmath>
 
@@ -11,6 +13,8 @@ namespace dtc {
 constexpr DiagKind kUnknownAttr{"unknown-attribute", "{0} has no attribute '{1}'{2}"};
 constexpr DiagKind kAttrTwice{"duplicate-attribute", "attribute '{0}' is given twice"};
 constexpr DiagKind kAttrType{"attribute-type", "attribute '{0}' of {1} takes {2}{3}"};
+
+constexpr DiagKind kAttrWord{"attribute-value", "attribute '{0}' of {1} takes {2}, not \"{3}\"{4}"};
 
 // A hint for a value of the wrong type.
 static std::string valueHint(const Module& m, AttrId value, AttrType type, std::string_view doc) {
@@ -157,6 +161,7 @@ bool AttrParser::fit(std::vector<ParsedAttr>& written, std::span<const AttrSpec>
   for (ParsedAttr& a : written) {
     std::string_view name = m_.strings[a.name.name];
     const AttrSpec* spec = findSpec(specs, name);
+    const bool isOwn = spec != nullptr;
     if (!spec) spec = findSpec(common, name);
     if (!spec) {
       std::vector<std::string_view> known;
@@ -176,10 +181,25 @@ bool AttrParser::fit(std::vector<ParsedAttr>& written, std::span<const AttrSpec>
     if (dotted || !attrFits(m_, a.value, spec->type))
       ok = error(kAttrType, a.valueRange, name, owner, attrTypeWords(spec->type),
                  valueHint(m_, a.value, spec->type, spec->doc));
-    else
+    else if (isOwn || isCommonWord(a, owner))
       out.push_back({a.name.name, a.value});
+    else
+      ok = false;
   }
   return ok;
+}
+
+// Of a common attribute: whether it takes any string, or this word.
+bool AttrParser::isCommonWord(const ParsedAttr& a, std::string_view owner) {
+  const std::string_view name = m_.strings[a.name.name], word = m_.strings[m_.attrs[a.value].text];
+  for (const auto& [attr, words] : kCommonWords) {
+    if (name != attr || std::ranges::find(words, word) != words.end()) continue;
+    const std::string listed = "\"" + joined(words, "\", \"") + "\"";
+    std::string near = suggestion(Vocabulary::Plain, word, {words.begin(), words.end()});
+    if (listsWords(near)) near.clear();
+    return error(kAttrWord, a.valueRange, name, owner, listed, word, near);
+  }
+  return true;
 }
 
 bool AttrParser::ofOp(Statement& s) {

@@ -28,6 +28,7 @@ private:
   bool fit(std::vector<ParsedAttr>&, std::span<const AttrSpec>, std::span<const AttrSpec> common,
            std::string_view owner, AttrList& out);
   AttrId adapted(AttrId, AttrType);
+  bool isCommonWord(const ParsedAttr&, std::string_view owner);
   bool localAxes(Statement&);
 
   TypeParser& types_;

@@ -10,14 +10,6 @@ namespace {
 using Actions = std::vector<PipelineAction>;
 using enum PipelinePhase;
 
-constexpr struct {
-  std::string_view word;
-  PipelineSchedule schedule;
-} kSchedules[] = {{"gpipe", PipelineSchedule::GPipe},
-                  {"1f1b", PipelineSchedule::OneFOneB},
-                  {"interleaved", PipelineSchedule::Interleaved},
-                  {"zb", PipelineSchedule::ZeroBubble}};
-
 // The k-th forward or backward part of a device with chunks: runs of one micro-batch per device, chunk by chunk.
 PipelineAction chunkAction(const PipelineShape& s, PipelinePhase phase, int device, int k) {
   const int chunk = k / s.devices % s.chunks;
@@ -152,13 +144,9 @@ private:
 } // namespace
 
 std::optional<PipelineSchedule> pipelineScheduleOf(std::string_view word) {
-  for (const auto& [name, schedule] : kSchedules)
-    if (name == word) return schedule;
-  return std::nullopt;
-}
-
-std::string_view pipelineWordOf(PipelineSchedule schedule) {
-  return std::ranges::find_if(kSchedules, [&](const auto& s) { return s.schedule == schedule; })->word;
+  const auto at = std::ranges::find(kPipelineWords, word);
+  if (at == std::end(kPipelineWords)) return std::nullopt;
+  return static_cast<PipelineSchedule>(at - std::begin(kPipelineWords));
 }
 
 bool setPipelineTimes(const PipelineShape& s, std::vector<Actions>& order) {

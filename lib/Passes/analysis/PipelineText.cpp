@@ -57,10 +57,7 @@ private:
     const auto stage = mark(o, stage_), microbatch = mark(o, microbatch_);
     const AttrId written = findAttr(m_[o].attrs, phase_);
     if (!stage || !microbatch || !written.valid()) return;
-    const std::string_view word = m_.strings[m_.attrs[written].text];
-    const PipelinePhase phase = word == "forward"    ? PipelinePhase::Forward
-                                : word == "backward" ? PipelinePhase::Backward
-                                                     : PipelinePhase::Weights;
+    const auto phase = parsePhase(m_.strings[m_.attrs[written].text]).value_or(PipelinePhase::Weights);
     const Key key{phase, static_cast<int>(*stage), static_cast<int>(*microbatch)};
     const auto [at, isNew] = seconds_.try_emplace(key, 0);
     at->second += nominalSeconds(m_, o, mesh_);

@@ -1,5 +1,6 @@
 #include "analysis/Within.h"
 
+#include "dtc/IR/Phase.h"
 #include "dtc/IR/verify/CommContract.h"
 
 #include <algorithm>
@@ -105,7 +106,8 @@ AttrList gradientAttrs(Module& m, OpId forward, const AttrList& taker) {
   const StrId stage = m.strings.find("stage");
   if (const AttrId mark = stage.valid() ? findAttr(m[forward].attrs, stage) : AttrId(); mark.valid()) {
     attrs.push_back({stage, mark});
-    attrs.push_back({m.strings.intern("phase"), m.attrs.string(m.strings.intern("backward"))});
+    attrs.push_back(
+        {m.strings.intern("phase"), m.attrs.string(m.strings.intern(phaseWord(PipelinePhase::Backward)))});
   }
   return attrs;
 }
@@ -128,7 +130,7 @@ void markRecomputed(Module& m, OpId o, const AttrList& taker) {
     m[made].attrs.insert(m[made].attrs.end(), within.begin(), within.end());
     const StrId stage = m.strings.find("stage");
     if (stage.valid() && findAttr(m[made].attrs, stage).valid())
-      m.setAttr(made, "phase", m.attrs.string(m.strings.intern("backward")));
+      m.setAttr(made, "phase", m.attrs.string(m.strings.intern(phaseWord(PipelinePhase::Backward))));
   };
   mark(o);
   for (uint32_t r = 0; r < m[o].numRegions; ++r) forEachOp(m, m.region(o, r), mark);

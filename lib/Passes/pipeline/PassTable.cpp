@@ -5,6 +5,7 @@
 #include "dtc/IR/text/Text.h"
 #include "dtc/IR/verify/Verify.h"
 #include "dtc/Passes/Pass.h"
+#include "dtc/Passes/analysis/PipelineOrder.h"
 #include "dtc/Passes/memory/PlanMemory.h"
 #include "dtc/Passes/pipeline/PassText.h"
 #include "dtc/Passes/pipeline/Pipeline.h"
@@ -104,7 +105,9 @@ static std::vector<PassInfo> otherPassRows() {
        .run = pipelinePass,
        .needs = Local,
        .produces = Local,
-       .options = {{"schedule", "1f1b", {"gpipe", "1f1b", "interleaved", "zb"}},
+       .options = {{"schedule",
+                    pipelineWordOf(kDefaultPipeline),
+                    {std::begin(kPipelineWords), std::end(kPipelineWords)}},
                    {"microbatches", "", {}, 1},
                    {"chunks", "", {}, 1},
                    {.name = "axis", .fallback = "pp", .isName = true},

@@ -1,5 +1,7 @@
 #include "dtc/Passes/pipeline/StandardPipeline.h"
 
+#include "dtc/Passes/analysis/PipelineOrder.h"
+
 namespace dtc {
 static bool hasOption(const PassInfo& p, std::string_view name) {
   for (const PassOption& o : p.options)
@@ -53,13 +55,13 @@ StandardPipeline standardPipeline(Level from, const StandardPipelineOptions& opt
     if (options.strictNonFinite) set("strict-nonfinite", "true");
     if (options.fixedReductionOrder && p.produces == Level::Propagated && from < p.produces)
       pipeline.propagate.push_back({findPass("fix-reduction-order"), {}});
-    if (!options.pipeline.empty() && options.pipeline != "none" && p.produces == Level::Split) {
+    if (!options.pipeline.empty() && options.pipeline != kNoPipeline && p.produces == Level::Split) {
       PassStep stages{findPass("pipeline"), {{{"schedule", options.pipeline}}}};
       if (options.fixedReductionOrder) stages.options.values["order"] = "fixed";
       pipeline.lower.push_back(std::move(stages));
       pipeline.lower.push_back({findPass("optimize-collectives"), {{{"programs", "several"}}}});
     }
-    if (!options.pipeline.empty() && options.pipeline != "none" && name == "optimize-collectives")
+    if (!options.pipeline.empty() && options.pipeline != kNoPipeline && name == "optimize-collectives")
       step.options.values["bucket"] = "off"; // buckets would mix stages
     bool isReference = p.produces == Level::Global && name != "canonicalize";
     (isReference                       ? pipeline.reference

@@ -1,6 +1,7 @@
 #include "recompute/Rematerialize.h"
 #include "analysis/Within.h"
 #include "dtc/IR/LocalShape.h"
+#include "dtc/IR/Phase.h"
 #include <algorithm>
 
 namespace dtc {
@@ -120,7 +121,7 @@ private:
     std::unordered_set<ValueId> results;
     for (OpId o : m_[block_].ops) {
       const AttrId phase = key.valid() ? findAttr(m_[o].attrs, key) : AttrId();
-      bool backward = phase.valid() && m_.strings[m_.attrs[phase].text] == "backward";
+      bool backward = phase.valid() && m_.strings[m_.attrs[phase].text] == phaseWord(PipelinePhase::Backward);
       forEachRead(m_, o, [&](ValueId v) { backward = backward || results.contains(v); });
       if (!backward) continue;
       marked.insert(o);

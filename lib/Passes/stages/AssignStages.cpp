@@ -88,7 +88,8 @@ private:
   PipelinePhase phaseOf(const StagedStep& own) const {
     const StrId key = m_.strings.find("phase");
     const AttrId written = key.valid() ? findAttr(m_[own.op].attrs, key) : AttrId();
-    bool backward = written.valid() && m_.strings[m_.attrs[written].text] != "forward";
+    bool backward =
+        written.valid() && m_.strings[m_.attrs[written].text] != phaseWord(PipelinePhase::Forward);
     forEachRead(m_, own.op, [&](ValueId v) {
       const StagedStep* s = step(v);
       if (!s || s->part != StagedStep::Part::Inside || s->microbatch != own.microbatch) return;

@@ -309,9 +309,8 @@ private:
 
   void mark(OpId o, const StagedStep& s) {
     if (s.stage == StagedStep::kAnywhere || s.part != StagedStep::Part::Inside) return;
-    static constexpr const char* kPhases[] = {"forward", "backward", "weights"};
     m_.setAttr(o, "stage", m_.attrs.integer(s.stage));
-    m_.setAttr(o, "phase", m_.attrs.string(m_.strings.intern(kPhases[static_cast<size_t>(s.phase)])));
+    m_.setAttr(o, "phase", m_.attrs.string(m_.strings.intern(phaseWord(s.phase))));
     m_.setAttr(o, "microbatch", m_.attrs.integer(s.microbatch));
   }
 

@@ -27,9 +27,10 @@ class Stages {
 public:
   Stages(Module& m, FuncId f, const PassOptions& options, Diagnostics& diags)
       : m_(m), func_(f), diags_(diags), mesh_(meshValueOf(m, f)),
-        schedule_(*pipelineScheduleOf(options.word("schedule", "1f1b"))), axis_(options.word("axis", "pp")),
-        microbatches_(options.integer("microbatches")), chunks_(options.integer("chunks").value_or(0)),
-        fixedOrder_(options.word("order", "any") == "fixed") {}
+        schedule_(*pipelineScheduleOf(options.word("schedule", pipelineWordOf(kDefaultPipeline)))),
+        axis_(options.word("axis", "pp")), microbatches_(options.integer("microbatches")),
+        chunks_(options.integer("chunks").value_or(0)), fixedOrder_(options.word("order", "any") == "fixed") {
+  }
 
   bool run() {
     const int index = mesh_.axisIndex(m_.strings.find(axis_));

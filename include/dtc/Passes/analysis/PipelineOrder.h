@@ -5,6 +5,7 @@
 // (Megatron-LM), where a device holds several chunks of the model. Zero bubble: Qi et al. 2023, where the gradients
 // of weights are separate from those of activations and fill the bubble; ours is a list schedule with the memory
 // of ZB-H1.
+#include "dtc/IR/Phase.h"
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -13,12 +14,14 @@
 namespace dtc {
 
 enum class PipelineSchedule : uint8_t { GPipe, OneFOneB, Interleaved, ZeroBubble };
-// "gpipe", "1f1b", "interleaved", "zb".
+inline constexpr const char* kPipelineWords[] = {"gpipe", "1f1b", "interleaved", "zb"};
 [[nodiscard]] std::optional<PipelineSchedule> pipelineScheduleOf(std::string_view word);
-
-[[nodiscard]] std::string_view pipelineWordOf(PipelineSchedule);
-
-enum class PipelinePhase : uint8_t { Forward, Backward, Weights };
+[[nodiscard]] constexpr const char* pipelineWordOf(PipelineSchedule s) {
+  return kPipelineWords[static_cast<size_t>(s)];
+}
+inline constexpr const char* kNoPipeline = "none"; // every device computes all stages
+// Of a program with stages.
+inline constexpr PipelineSchedule kDefaultPipeline = PipelineSchedule::OneFOneB;
 
 // Stage v is on device v % devices. A duration is in seconds, of one micro-batch.
 struct PipelineShape {
