@@ -7,6 +7,7 @@
 #include "dtc/Ops/record/Ops.h"
 #include "dtc/Passes/analysis/PipelineText.h"
 #include "dtc/Passes/trace/CommContracts.h"
+#include "dtc/Passes/trace/TraceCollectives.h"
 #include "dtc/Report/explain/ExplainProgram.h"
 #include "dtc/Session/Session.h"
 #include <CLI/CLI.hpp>
@@ -141,6 +142,35 @@ bool contractsHold(const Module& prepared, FuncId entry, const ExplainFlags& o, 
   return Session(prepared, entry, o.lowering.pipeline()).lower(Stage::Local, diags).ok();
 }
 
+SummaryRow sumOf(const std::vector<TracedCollective>& collectives) {
+  SummaryRow sum;
+  for (const TracedCollective& c : collectives) {
+    const int64_t count = c.count.value_or(1);
+    sum.count += count;
+    if (!c.price) continue;
+    sum.bytes += static_cast<double>(c.price->bytesReceived) * static_cast<double>(count);
+    sum.seconds += c.price->seconds * static_cast<double>(count);
+  }
+  return sum;
+}
+
+// What is known only of local text: the order of a pipeline, and which collectives `recompute` repeats.
+void addLocal(ProgramReport& report, const Module& prepared, FuncId entry, const ExplainFlags& o) {
+  const std::string_view name = prepared.strings[prepared[entry].name];
+  Session local(prepared, entry, o.lowering.pipeline());
+  SummaryRow before;
+  local.hooks.after = [&](const PassStep& step, const Module& after, double) {
+    if (levelOf(after, after.findFunction(name)) < Level::Local) return;
+    const SummaryRow sum = sumOf(collectivesOf(after, {}));
+    if (std::string_view(step.pass->name) == "recompute")
+      report.repeated = {"", sum.count - before.count, sum.bytes - before.bytes,
+                         sum.seconds - before.seconds};
+    before = sum;
+  };
+  if (Diagnostics quiet; local.lower(Stage::Local, quiet).ok() && hasStages(prepared, entry))
+    report.pipeline = readPipeline(local.module(), local.entry());
+}
+
 Result<int> explainWhole(Environment& env, const ExplainFlags& o, Module& m, FuncId entry,
                          const PropagateOptions& options) {
   Diagnostics diags;
@@ -170,11 +200,7 @@ Result<int> explainWhole(Environment& env, const ExplainFlags& o, Module& m, Fun
     return edited;
   };
   ProgramReport report = explainCollectives(m, *trace, how, again);
-  if (hasStages(m, m.findFunction(name))) {
-    Session local(m, m.findFunction(name), o.lowering.pipeline());
-    if (Diagnostics quiet; local.lower(Stage::Local, quiet).ok())
-      report.pipeline = readPipeline(local.module(), local.entry());
-  }
+  addLocal(report, m, m.findFunction(name), o);
   const auto decisions = explainDecisions(trace->propagated, trace->report);
   const OpCollectives runs = opCollectives(*trace);
   if (o.json)

@@ -1,4 +1,4 @@
-#include "analysis/Recomputes.h"
+#include "dtc/Passes/analysis/Recomputes.h"
 
 #include <algorithm>
 

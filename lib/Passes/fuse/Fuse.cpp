@@ -1,7 +1,7 @@
 #include "dtc/Passes/fuse/Fuse.h"
-#include "analysis/Recomputes.h"
 #include "dtc/Ops/elementwise/Gelu.h"
 #include "dtc/Passes/analysis/Clone.h"
+#include "dtc/Passes/analysis/Recomputes.h"
 #include "dtc/Passes/analysis/TargetOf.h"
 #include "fuse/ContractionLayouts.h"
 #include "fuse/ConvLayouts.h"

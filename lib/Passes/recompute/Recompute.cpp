@@ -3,10 +3,10 @@
 // Needs local text without `recompute` blocks: sizes and communication are those of one device. Runs before split.
 // Without a budget, only ops with little arithmetic per element are computed again. With one, the price of a kept
 // byte rises until the memory plan of the rest of the pipeline fits.
-#include "analysis/Recomputes.h"
 #include "dtc/IR/DevicePrograms.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/Passes/Pass.h"
+#include "dtc/Passes/analysis/Recomputes.h"
 #include "dtc/Support/Units.h"
 #include "recompute/Rematerialize.h"
 

@@ -3,10 +3,10 @@
 // Needs local text; runs after optimize-collectives, the last pass that merges equal ops, and before fuse,
 // which groups adjacent ops. Until then the block prevents recomputed ops (collectives too) from being merged
 // with those of the forward pass.
-#include "analysis/Recomputes.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Passes/Pass.h"
 #include "dtc/Passes/analysis/Clone.h"
+#include "dtc/Passes/analysis/Recomputes.h"
 
 namespace dtc {
 

@@ -178,6 +178,7 @@ private:
 
   void duplicate(uint32_t n) {
     const AuditNode& node = g_.nodes[n];
+    if (node.repeats) return; // to save memory
     const AuditCollective& c = collective(n);
     std::string key = std::to_string(node.block) + " " + collectiveName(c.kind) + " " + node.reduction + " " +
                       c.dtype + " " + node.devices;

@@ -25,6 +25,7 @@ struct AuditNode {
       split;             // collective: the dim that is gathered or sharded; all_to_all: concat, split
   std::string reduction; // reduction: equal texts denote equal functions
   std::string devices;   // collective: its groups as written
+  bool repeats = false;  // collective: its program computes values again instead of keeping them
 };
 
 struct AuditGraph {

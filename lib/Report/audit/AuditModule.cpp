@@ -5,6 +5,7 @@
 #include "dtc/IR/text/Text.h"
 #include "dtc/IR/text/UserLocation.h"
 #include "dtc/IR/verify/CommContract.h"
+#include "dtc/Passes/analysis/Recomputes.h"
 #include "dtc/Passes/trace/TraceCollectives.h"
 
 #include <algorithm>
@@ -26,6 +27,7 @@ public:
     for (FuncId f : m_.order) {
       if (!m_[f].spmd) continue;
       mesh_ = meshValueOf(m_, f);
+      recomputes_ = recomputes(m_, f);
       g_.report.devices = std::max(g_.report.devices, mesh_.numDevices());
       block(m_[f].body);
     }
@@ -135,12 +137,14 @@ private:
     if (AttrId a = m_.attr(o, "op"); a.valid()) n.reduction = m_.strings[m_.attrs[a].text];
     c.op = userLocation(m_, o);
     c.line = placeText(m_.source, m_[o].loc, true);
+    n.repeats = recomputes_;
     n.collective = static_cast<uint32_t>(g_.report.collectives.size());
     g_.report.collectives.push_back(std::move(c));
   }
 
   Module& m_;
   Mesh mesh_;
+  bool recomputes_ = false; // of the function
   std::unordered_map<OpId, TracedCollective> known_;
   std::unordered_map<ValueId, uint32_t> nodes_;
   std::vector<bool> varies_; // by node: depends only on this device's index

@@ -116,7 +116,13 @@ std::string totalText(const ProgramReport& r) {
 }
 
 std::string unknownText(const ProgramReport& r) {
-  return assumedText(r.assumed) +
+  const SummaryRow& again = r.repeated;
+  return (again.count == 0
+              ? ""
+              : "recomputation repeats " + std::to_string(again.count) +
+                    (again.count == 1 ? " collective" : " collectives") +
+                    " in the backward part: " + bytesOf(again) + ", " + timeText(again.seconds) + "\n") +
+         assumedText(r.assumed) +
          (r.complete ? "" : "loops whose length is unknown before the run count once in these sums\n");
 }
 
@@ -431,6 +437,9 @@ std::string programJson(const ProgramReport& r, const std::vector<ExplainReshard
                   {"seconds", r.commSeconds},
                   {"compute_seconds", r.computeSeconds},
                   {"complete", r.complete}};
+  out["repeated"] = {{"collectives", r.repeated.count},
+                     {"bytes_received", std::llround(std::min(r.repeated.bytes, 9e18))},
+                     {"seconds", r.repeated.seconds}};
   out["assumed_sizes"] = assumedJson(r.assumed);
   out["reshards"] = nlohmann::ordered_json::array();
   for (const ExplainReshard& one : reshards) out["reshards"].push_back(reshardJson(one));

@@ -102,6 +102,7 @@ struct ProgramReport {
   bool complete = true;             // every size and iteration count is known
   std::vector<std::string> assumed; // symbolic sizes that costs take as kNominalSymbol
   std::optional<PipelineRun> pipeline;
+  SummaryRow repeated; // what `recompute` adds to `collectives`: values gathered again in the backward part
 };
 
 // Prepares text for propagate; nothing where the text is invalid. Empty: nothing is tried.
