@@ -3,6 +3,7 @@
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/Phase.h"
 #include <algorithm>
+#include <map>
 
 namespace dtc {
 
@@ -87,6 +88,7 @@ public:
   // so that their results, not their operands, are kept; those far behind their operands, such as the updates of
   // weights at the end of the program, so that the operands, and what a kernel computes them from, do not wait.
   void order() {
+    dropRepeated();
     isForward_.insert(forward.begin(), forward.end());
     std::unordered_map<ValueId, size_t> at;
     std::vector<std::pair<size_t, size_t>> order; // the new position, the old one
@@ -112,6 +114,37 @@ public:
 
 private:
   static constexpr size_t kFar = 16; // ops
+
+  // Ops of the backward part that compute again what the forward part computes come from `recompute` blocks: the
+  // depth of such an op is that of its first computation, but the text says to compute it late. Equal ops have been
+  // merged before blocks were inlined.
+  void dropRepeated() {
+    using Key = std::vector<uint32_t>;
+    std::map<Key, OpId> first;
+    std::unordered_map<ValueId, ValueId> same; // of the first computation
+    std::unordered_set<OpId> repeated;
+    const auto& ops = m_[block_].ops;
+    for (size_t i = 0; i < ops.size(); ++i) {
+      const OpId o = ops[i];
+      if (m_[o].numRegions != 0 || m_.record(o).sideEffect || m_[o].numResults == 0) continue;
+      Key key = {m_[o].kind, m_[m_.result(o)].type.index};
+      for (ValueId v : m_.operands(o)) {
+        const auto it = same.find(v);
+        const bool literal = m_[v].kind == ValueKind::Literal; // equal ones are different values
+        key.push_back(literal ? m_[v].literal.index : it == same.end() ? v.index : it->second.index);
+        key.push_back(literal ? m_[v].type.index : ~0u);
+      }
+      for (const NamedAttr& a : withoutOrigin(m_, m_[o].attrs)) {
+        key.push_back(a.name.index);
+        key.push_back(a.value.index);
+      }
+      const auto [at, isNew] = first.try_emplace(std::move(key), o);
+      if (isNew) continue;
+      for (uint32_t r = 0; r < m_[o].numResults; ++r) same[m_.result(o, r)] = m_.result(at->second, r);
+      if (i >= first_) repeated.insert(o);
+    }
+    std::erase_if(forward, [&](OpId o) { return repeated.contains(o); });
+  }
 
   // In the stages of a pipeline, the text says where the forward part ends: `phase = "backward"` on ops of gradients.
   // Others that read their results belong to the backward part, too.
