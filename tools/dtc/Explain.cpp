@@ -10,6 +10,7 @@
 #include "dtc/Passes/trace/TraceCollectives.h"
 #include "dtc/Report/explain/ExplainProgram.h"
 #include "dtc/Session/Session.h"
+#include "dtc/Target/Target.h"
 #include <CLI/CLI.hpp>
 
 namespace dtc {
@@ -22,6 +23,7 @@ struct ExplainFlags {
   LoweringFlags lowering; // only the propagation flags are used
   bool json = false, limits = false, full = false;
   size_t top = 0;
+  std::string target;
 };
 
 // All values of a function with this name, also in regions. A result's label selects the yielded value.
@@ -201,6 +203,10 @@ Result<int> explainWhole(Environment& env, const ExplainFlags& o, Module& m, Fun
   };
   ProgramReport report = explainCollectives(m, *trace, how, again);
   addLocal(report, m, m.findFunction(name), o);
+  if (!o.target.empty()) {
+    report.rings = explainRings(*trace, o.target, diags);
+    if (int failed = env.report(diags, m.source); failed) return kExitInput;
+  }
   const auto decisions = explainDecisions(trace->propagated, trace->report);
   const OpCollectives runs = opCollectives(*trace);
   if (o.json)
@@ -220,6 +226,12 @@ Result<int> explainFile(Environment& env, ExplainFlags& o) {
   if (levelOf(m, entry) >= Level::Local)
     return inputError(
         "explain needs a global program, but this one is partitioned and has no shardings left");
+  if (!o.target.empty()) {
+    DTC_TRY(auto target, targetNamed(o.target));
+    if (!target.gpu)
+      return usageError(
+          "--target: expected a GPU such as sm_90a: on a CPU, messages do not overlap with matmuls");
+  }
   PropagateOptions options;
   if (Status s = chosenPolicy(o, options); !s) return s.error();
   if (levelOf(m, entry) == Level::Propagated && !firstMisfit(m))
@@ -233,7 +245,7 @@ Result<int> explainFile(Environment& env, ExplainFlags& o) {
 std::optional<Error> idleFlag(const ExplainFlags& o, bool equation) {
   const bool value = !o.rest.empty();
   const std::pair<bool, const char*> ofPrograms[] = {
-      {o.limits, "--limits"}, {o.full, "--full"}, {o.top > 0, "--top"}};
+      {o.limits, "--limits"}, {o.full, "--full"}, {o.top > 0, "--top"}, {!o.target.empty(), "--target"}};
   for (const auto& [given, flag] : ofPrograms)
     if (given && (value || equation))
       return usageError(std::string(flag) + " has no effect here: it is a flag of `dtc explain FILE`");
@@ -283,6 +295,8 @@ Verb explainVerb() {
     app.add_option("--top", o->top, "show the N most expensive groups of collectives of a large program (8)")
         ->type_name("N")
         ->check(CLI::Range(1, 1000000));
+    app.add_option("--target", o->target, "show the collectives that overlap with matmuls as rings on this GPU")
+        ->type_name("sm_NN[a]");
     app.add_flag("--full", o->full, "list each collective separately");
     app.add_flag("--json", o->json, "print the report as JSON");
     return [o](Environment& env) { return runExplain(env, *o); };

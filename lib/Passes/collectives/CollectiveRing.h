@@ -74,6 +74,8 @@ class RingPricer {
 public:
   RingPricer(Module& m, const Mesh& mesh, const RingMachine& machine) : m_(m), mesh_(mesh), machine_(machine) {}
   [[nodiscard]] RingTimes price(BlockId, const RingPlan&);
+  // Of all of a block, with its regions.
+  [[nodiscard]] OverlapTime timeOf(BlockId);
 
 private:
   struct Window;

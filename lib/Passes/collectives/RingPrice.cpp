@@ -3,6 +3,7 @@
 #include "collectives/CollectiveRing.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
+#include "dtc/IR/Region.h"
 #include "dtc/Passes/analysis/OpWork.h"
 
 #include <algorithm>
@@ -25,6 +26,12 @@ double RingPricer::copySeconds(double bytes) const {
 double RingPricer::computeSeconds(OpId o) {
   const OpRecord& rec = m_.record(o);
   if (rec.lowering == Lowering::Annotation || m_[o].numResults == 0) return 0;
+  if (rec.rewrites >= 0) { // in place: only the elements that are written
+    double bytes = 0;
+    for (uint32_t i = 0; i < m_[o].numOperands; ++i)
+      if (static_cast<int>(i) != rec.rewrites) bytes += 2 * bytesOf(m_.operand(o, i));
+    return bytes / machine_.nominal.memoryBytesPerSecond;
+  }
   const auto work = localWork(m_, o, mesh_);
   if (!work) return 0;
   if (!isContraction(m_, o)) return work->seconds(machine_.nominal);
@@ -73,8 +80,7 @@ struct RingPricer::Window {
   }
   void addRing(RingPricer&, const RingPlan&);
 
-  // The time of computation and waits, and the waits alone, in seconds.
-  [[nodiscard]] std::pair<double, double> run() const {
+  [[nodiscard]] OverlapTime run() const {
     std::vector<double> done(tasks.size(), 0);
     double clock = 0, aside = 0, waits = 0;
     for (uint32_t t : overlapOrder(tasks)) {
@@ -155,11 +161,34 @@ RingTimes RingPricer::price(BlockId block, const RingPlan& plan) {
   }
   for (size_t i = plan.last + 1; i < to; ++i) after.addOp(*this, ops[i]);
   RingTimes out;
-  std::tie(out.secondsBefore, out.exposedBefore) = before.run();
-  std::tie(out.secondsAfter, out.exposedAfter) = after.run();
+  const OverlapTime was = before.run(), is = after.run();
+  out.secondsBefore = was.seconds, out.exposedBefore = was.exposed;
+  out.secondsAfter = is.seconds, out.exposedAfter = is.exposed;
   if (!largestBytes(m_, m_[m_.operand(plan.collective, 0)].type, mesh_))
     out.secondsAfter = std::numeric_limits<double>::infinity(); // of a size that is unknown
   return out;
+}
+
+OverlapTime RingPricer::timeOf(BlockId block) {
+  Window window;
+  OverlapTime nested;
+  for (OpId o : m_[block].ops) {
+    window.addOp(*this, o);
+    double iterations = 1;
+    if (m_.record(o).regions == RegionKind::For)
+      if (const auto n = iterationCount(m_, o); n && n->isStatic()) iterations = static_cast<double>(n->value());
+    for (uint32_t r = 0; r < m_[o].numRegions; ++r) {
+      const OverlapTime one = timeOf(m_.region(o, r));
+      nested.seconds += iterations * one.seconds, nested.exposed += iterations * one.exposed;
+    }
+  }
+  const OverlapTime own = window.run();
+  return {own.seconds + nested.seconds, own.exposed + nested.exposed};
+}
+
+OverlapTime overlapTimeOf(Module& m, FuncId f, const RingMachine& machine) {
+  const Mesh mesh = meshValueOf(m, f);
+  return RingPricer(m, mesh, machine).timeOf(m[f].body);
 }
 
 } // namespace dtc

@@ -352,6 +352,24 @@ static std::string groupsText(const ProgramReport& r, const std::vector<ExplainD
   return out + contractsText(r.contracts);
 }
 
+static std::string ringsText(const ProgramReport& r) {
+  if (!r.rings) return "";
+  const RingReport& rings = *r.rings;
+  const std::string title =
+      "\nrings on " + rings.target + " (collective-matmul): " + std::to_string(rings.rings.size());
+  if (rings.rings.empty()) return title + "\n";
+  std::vector<Row> rows = {{"", "collective", "over", "steps", "matmuls", "not stored", "exposed", "before", "value"}};
+  for (const CollectiveRing& ring : rings.rings)
+    rows.push_back(numbered(rows.size(),
+                            {std::string(ring.collective), ring.axes, std::to_string(ring.devices),
+                             std::to_string(ring.products), bytesText(ring.bytes),
+                             timeText(ring.times.exposedAfter), timeText(ring.times.exposedBefore), ring.value}));
+  return title + "; messages are exposed for " + timeText(rings.after.exposed) + " instead of " +
+         timeText(rings.before.exposed) + ", and the program takes " + timeText(rings.after.seconds) +
+         " instead of " + timeText(rings.before.seconds) + "\n" + table(rows) +
+         "exposed: the time that computation waits in the part of the program around the ring\n";
+}
+
 // The messages between stages, and how long the slowest stage computes.
 static std::string stagesText(const ProgramReport& r) {
   if (!r.pipeline) return "";
@@ -376,8 +394,8 @@ std::string collectivesText(const ProgramReport& r, const std::vector<ExplainDec
   if (r.collectives.empty())
     return stages + (r.pipeline ? "no other communication\n" : "the program does not communicate\n") +
            contractsText(r.contracts);
-  if (options.full || (isSmall(r) && options.top == 0)) return stages + fullText(r, decisions);
-  return stages + groupsText(r, decisions, options.top);
+  if (options.full || (isSmall(r) && options.top == 0)) return stages + fullText(r, decisions) + ringsText(r);
+  return stages + groupsText(r, decisions, options.top) + ringsText(r);
 }
 
 std::string limitsText(const ProgramReport& r) {
@@ -391,7 +409,26 @@ std::string limitsText(const ProgramReport& r) {
       "latency bound: the time of the messages with no payload; exposed: the time that computation (" +
       timeText(r.computeSeconds) +
       ") waits\nif each message starts when its operand is available and overlaps with all independent ops\n";
-  return out + unknownText(r);
+  return out + unknownText(r) + ringsText(r);
+}
+
+static nlohmann::ordered_json ringsJson(const RingReport& r) {
+  nlohmann::ordered_json out = {{"target", r.target},
+                                {"seconds_before", r.before.seconds},
+                                {"seconds_after", r.after.seconds},
+                                {"exposed_seconds_before", r.before.exposed},
+                                {"exposed_seconds_after", r.after.exposed},
+                                {"list", nlohmann::ordered_json::array()}};
+  for (const CollectiveRing& ring : r.rings)
+    out["list"].push_back({{"collective", ring.collective},
+                           {"axes", ring.axes},
+                           {"value", ring.value},
+                           {"steps", ring.devices},
+                           {"matmuls", ring.products},
+                           {"bytes", ring.bytes},
+                           {"exposed_seconds_before", ring.times.exposedBefore},
+                           {"exposed_seconds_after", ring.times.exposedAfter}});
+  return out;
 }
 
 std::string programJson(const ProgramReport& r, const std::vector<ExplainReshard>& reshards,
@@ -424,6 +461,7 @@ std::string programJson(const ProgramReport& r, const std::vector<ExplainReshard
                        {"bytes", run.bytes}};
     if (run.closedForm) out["pipeline"]["closed_form_bubble"] = *run.closedForm;
   }
+  if (r.rings) out["rings"] = ringsJson(*r.rings);
   out["limits"] = nlohmann::ordered_json::array();
   for (const AxisCost& a : r.axes)
     out["limits"].push_back({{"axis", a.axis},

@@ -44,4 +44,11 @@ struct CollectiveMatmulOptions {
 // Needs local text. Returns the rings, in program order.
 std::vector<CollectiveRing> collectiveMatmul(Module&, const CollectiveMatmulOptions&, Diagnostics&);
 
+// The time of a local program, list-scheduled as a GPU overlaps messages with computation, and the part of it in which
+// computation waits. A loop of unknown length counts as one iteration.
+struct OverlapTime {
+  double seconds = 0, exposed = 0;
+};
+[[nodiscard]] OverlapTime overlapTimeOf(Module&, FuncId, const RingMachine&);
+
 } // namespace dtc

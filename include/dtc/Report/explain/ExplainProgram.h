@@ -3,6 +3,7 @@
 // require it, and the cheapest change of annotations that would remove it.
 #include "dtc/IR/text/UserLocation.h"
 #include "dtc/Passes/analysis/PipelineText.h"
+#include "dtc/Passes/collectives/CollectiveMatmul.h"
 #include "dtc/Passes/trace/TraceCollectives.h"
 #include "dtc/Report/explain/Explain.h"
 #include "dtc/Support/Progress.h"
@@ -91,6 +92,13 @@ struct ProgramContract {
   bool exactly = false;
 };
 
+// What collective-matmul does for a target, in the program of `run` and `compile`.
+struct RingReport {
+  std::string target;
+  std::vector<CollectiveRing> rings;
+  OverlapTime before, after; // of the program
+};
+
 struct ProgramReport {
   std::vector<ProgramCollective> collectives; // in program order
   std::vector<ExplainGroup> groups;           // in the order of their first members
@@ -103,6 +111,7 @@ struct ProgramReport {
   std::vector<std::string> assumed; // symbolic sizes that costs take as kNominalSymbol
   std::optional<PipelineRun> pipeline;
   SummaryRow repeated; // what `recompute` adds to `collectives`: values gathered again in the backward part
+  std::optional<RingReport> rings;
 };
 
 // Prepares text for propagate; nothing where the text is invalid. Empty: nothing is tried.
@@ -118,6 +127,10 @@ struct ExplainOptions {
 
 // The collectives of ops that communicate themselves.
 [[nodiscard]] OpCollectives opCollectives(const CollectiveTrace&);
+
+// The rings of the traced program on a GPU target. Nothing after an error was reported.
+[[nodiscard]] std::optional<RingReport> explainRings(const CollectiveTrace&, const std::string& target,
+                                                     Diagnostics&);
 
 // `prepared` is the input of propagate; the trace belongs to it.
 [[nodiscard]] ProgramReport explainCollectives(const Module& prepared, CollectiveTrace& trace,
