@@ -5,7 +5,6 @@
 #include "dtc/IR/DevicePrograms.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
-#include "dtc/IR/text/Text.h"
 #include "dtc/Passes/analysis/PipelineText.h"
 #include "dtc/Sharding/Sharding.h"
 #include "dtc/Support/Words.h"
@@ -57,7 +56,7 @@ public:
       if (!plan) continue;
       CollectiveRing ring = describe(*plan);
       ring.times = pricer_.price(block, *plan);
-      if (options_.rings == RingChoice::Auto && ring.times.secondsAfter >= ring.times.secondsBefore) continue;
+      if (options_.rings == RingChoice::Auto && !ring.times.pays) continue;
       writeRing(m_, block, meshId_, *plan, diags_);
       finder.reset();
       out.push_back(std::move(ring));
@@ -73,7 +72,7 @@ private:
     for (const AxisRef& a : plan.axes) axes.push_back(printAxis(a, m_.strings));
     out.axes = joined(axes);
     const ValueId named = m_.result(plan.collective);
-    if (m_[named].name.valid()) out.value = printValueName(m_, named);
+    if (m_[named].name.valid()) out.value = "%" + std::string(m_.strings[m_[named].name]);
     out.devices = plan.devices, out.products = plan.products.size();
     for (const RingProduct& p : plan.products) out.sums += p.resultDim < 0 || !gather;
     out.bytes = largestBytes(m_, m_[all].type, mesh_).value_or(0);
@@ -95,9 +94,26 @@ std::vector<CollectiveRing> collectiveMatmul(Module& m, const CollectiveMatmulOp
                                              Diagnostics& diags) {
   std::vector<CollectiveRing> out;
   if (options.rings == RingChoice::Off) return out;
+  std::vector<FuncId> functions;
   for (FuncId f : m.order) // stages are divided among devices later, and programs of several functions must match
     if (m[f].spmd && m[f].body && devicesOf(m, f).empty() && meshOfFunction(m, f).valid() && !hasStages(m, f))
-      Rings(m, f, options, diags).run(m[f].body, out);
+      functions.push_back(f);
+  const auto seconds = [&] {
+    double sum = 0;
+    for (FuncId f : functions) sum += overlapTimeOf(m, f, options.machine).seconds;
+    return sum;
+  };
+  if (options.rings == RingChoice::On) {
+    for (FuncId f : functions) Rings(m, f, options, diags).run(m[f].body, out);
+    return out;
+  }
+  Module before = m;
+  for (FuncId f : functions) Rings(m, f, options, diags).run(m[f].body, out);
+  if (out.empty()) return out;
+  const double after = seconds();
+  std::swap(m, before);
+  if (after >= seconds()) return {}; // each pays in its part of the program, but not in all of it
+  std::swap(m, before);
   return out;
 }
 

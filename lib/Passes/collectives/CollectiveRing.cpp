@@ -17,15 +17,21 @@ bool isContraction(const Module& m, OpId o) {
 
 RingFinder::RingFinder(Module& m, BlockId block, const Mesh& mesh, bool fixedOrder)
     : m_(m), block_(block), mesh_(mesh), fixedOrder_(fixedOrder) {
+  at_.resize(m.ops.size());
+  uses_.resize(m.values.size());
   const std::vector<OpId>& ops = m[block].ops;
   for (size_t i = 0; i < ops.size(); ++i) {
-    at_[ops[i]] = i;
-    forEachRead(m, ops[i], [&](ValueId v) {
-      std::vector<OpId>& users = users_[v];
-      if (users.empty() || users.back() != ops[i]) users.push_back(ops[i]);
-    });
+    at_[ops[i].index] = i;
+    if (m.record(ops[i]).collective == CollectiveKind::AllGather) readers_[m.result(ops[i])];
+    forEachRead(m, ops[i], [&](ValueId v) { addRead(v, ops[i]); });
   }
-  for (ValueId v : m[block].yields) users_[v].push_back(OpId());
+  for (ValueId v : m[block].yields) addRead(v, {});
+}
+
+void RingFinder::addRead(ValueId v, OpId reader) {
+  ++uses_[v.index];
+  const auto it = readers_.find(v);
+  if (it != readers_.end() && (it->second.empty() || it->second.back() != reader)) it->second.push_back(reader);
 }
 
 std::optional<RingPlan> RingFinder::find(OpId collective) {
@@ -110,9 +116,9 @@ std::optional<RingProduct> RingFinder::product(OpId o, ValueId gathered, const R
 
 bool RingFinder::gather(RingPlan& plan) {
   const ValueId all = m_.result(plan.collective);
-  const auto users = users_.find(all);
-  if (users == users_.end()) return false;
-  for (OpId o : users->second) {
+  const std::vector<OpId>& readers = readers_.at(all);
+  if (readers.empty()) return false;
+  for (OpId o : readers) {
     auto p = o.valid() ? product(o, all, plan) : std::nullopt;
     if (!p) return false;
     plan.products.push_back(std::move(*p));
@@ -122,7 +128,7 @@ bool RingFinder::gather(RingPlan& plan) {
 
 // The ring is at the last product: ops that read an earlier one follow it.
 bool RingFinder::orderGather(RingPlan& plan) {
-  plan.first = at_.at(plan.collective), plan.last = at_.at(plan.products.back().op);
+  plan.first = at_[plan.collective.index], plan.last = at_[plan.products.back().op.index];
   std::unordered_set<ValueId> late;
   std::unordered_set<OpId> replaced = {plan.collective};
   for (const RingProduct& p : plan.products) replaced.insert(p.op), late.insert(m_.result(p.op));
@@ -144,7 +150,7 @@ bool RingFinder::orderGather(RingPlan& plan) {
 // A sum of contractions, each with no other reader.
 bool RingFinder::collect(ValueId v, TypeId type, RingPlan& plan) {
   const OpId o = m_.definingOp(v);
-  if (!o.valid() || m_[o].parent != block_ || users_[v].size() != 1 || m_[v].type != type) return false;
+  if (!o.valid() || m_[o].parent != block_ || uses_[v.index] != 1 || m_[v].type != type) return false;
   if (auto p = product(o, {}, plan)) {
     plan.products.push_back(std::move(*p));
     return true;
@@ -171,8 +177,8 @@ void RingFinder::orderScatter(RingPlan& plan) {
   std::unordered_set<OpId> replaced = {plan.collective};
   for (const RingProduct& p : plan.products) replaced.insert(p.op);
   replaced.insert(plan.adds.begin(), plan.adds.end());
-  plan.first = plan.last = at_.at(plan.collective);
-  for (OpId o : replaced) plan.first = std::min(plan.first, at_.at(o));
+  plan.first = plan.last = at_[plan.collective.index];
+  for (OpId o : replaced) plan.first = std::min(plan.first, at_[o.index]);
   for (size_t i = plan.first; i < plan.last; ++i)
     if (const OpId o = m_[block_].ops[i]; !replaced.contains(o)) plan.order.push_back(o);
   plan.order.push_back(OpId());

@@ -45,6 +45,7 @@ private:
   // The contraction in chunks; `gathered` is invalid before a reduce_scatter.
   std::optional<RingProduct> product(OpId, ValueId gathered, const RingPlan&);
   [[nodiscard]] bool sumsInChunks(const Rule&, size_t factor, OpId) const;
+  void addRead(ValueId, OpId reader);
   bool collect(ValueId v, TypeId type, RingPlan&);
   bool orderGather(RingPlan&);
   void orderScatter(RingPlan&);
@@ -53,8 +54,10 @@ private:
   BlockId block_;
   const Mesh& mesh_;
   bool fixedOrder_;
-  std::unordered_map<OpId, size_t> at_;                  // positions in the block
-  std::unordered_map<ValueId, std::vector<OpId>> users_; // ops of the block; for a yield, an invalid id
+  std::vector<size_t> at_;     // by op: its position in the block
+  std::vector<uint32_t> uses_; // by value: its reads in the block and its regions
+  // By result of an all_gather: the ops of the block that read it; for a yield, an invalid id.
+  std::unordered_map<ValueId, std::vector<OpId>> readers_;
 };
 
 // Calls f(value) for each operand of the op and of the ops in its blocks, and each yielded value.
@@ -87,7 +90,13 @@ private:
   Module& m_;
   const Mesh& mesh_;
   const RingMachine& machine_;
-  std::unordered_map<OpId, double> known_;
+  std::vector<double> known_; // by op: its seconds; -1: not yet
+  // By value: the task that makes it in the window with this number.
+  struct Maker {
+    uint32_t window = 0, task = 0;
+  };
+  std::vector<Maker> makers_;
+  uint32_t windows_ = 0;
 };
 
 // Replaces the ops of the plan by the ring.

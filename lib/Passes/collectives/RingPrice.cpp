@@ -7,11 +7,11 @@
 #include "dtc/Passes/analysis/OpWork.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace dtc {
 
-constexpr size_t kAround = 128;          // ops before and after the ring that may overlap with its messages
+constexpr size_t kAround = 512; // ops before and after the ring that may overlap with its messages
+constexpr double kLeastSaving = 0.1; // of the collective's time; less is within the error of the estimate
 constexpr double kNsPerSecond = 1e9;
 
 double RingPricer::bytesOf(ValueId v) const {
@@ -41,8 +41,8 @@ double RingPricer::computeSeconds(OpId o) {
 }
 
 double RingPricer::seconds(OpId o) {
-  const auto [at, isNew] = known_.try_emplace(o, 0);
-  if (!isNew) return at->second;
+  if (known_.size() <= o.index) known_.resize(m_.ops.size(), -1);
+  if (known_[o.index] >= 0) return known_[o.index];
   double out = 0;
   if (hasGroups(m_.record(o).collective)) {
     const auto price = priceOfCollective(m_, o, mesh_, machine_.nominal);
@@ -51,13 +51,17 @@ double RingPricer::seconds(OpId o) {
     out = computeSeconds(o);
   }
   if (isContraction(m_, o)) out += machine_.kernelSeconds;
-  return known_[o] = out;
+  return known_[o.index] = out;
 }
 
 // Tasks of a stretch of ops.
 struct RingPricer::Window {
+  explicit Window(RingPricer& pricer) : p(pricer), number(++pricer.windows_) {
+    p.makers_.resize(p.m_.values.size());
+  }
+  RingPricer& p;
+  uint32_t number;
   std::vector<OverlapTask> tasks;
-  std::unordered_map<ValueId, uint32_t> makers;
 
   uint32_t add(double seconds, bool overlapped, std::vector<uint32_t> after) {
     std::ranges::sort(after);
@@ -65,20 +69,21 @@ struct RingPricer::Window {
     tasks.push_back({std::move(after), seconds * kNsPerSecond, overlapped});
     return static_cast<uint32_t>(tasks.size() - 1);
   }
-  std::vector<uint32_t> makersOf(const Module& m, OpId o) const {
+  [[nodiscard]] std::vector<uint32_t> makersOf(OpId o) const {
     std::vector<uint32_t> out;
-    forEachRead(m, o, [&](ValueId v) {
-      if (const auto it = makers.find(v); it != makers.end()) out.push_back(it->second);
+    forEachRead(p.m_, o, [&](ValueId v) {
+      if (p.makers_[v.index].window == number) out.push_back(p.makers_[v.index].task);
     });
     return out;
   }
-  void addOp(RingPricer& p, OpId o) {
+  void setMaker(ValueId v, uint32_t task) const { p.makers_[v.index] = {number, task}; }
+  void addOp(OpId o) {
     const CollectiveKind kind = p.m_.record(o).collective;
     const bool message = hasGroups(kind) && kind != CollectiveKind::AllSlice;
-    const uint32_t task = add(p.seconds(o), message, makersOf(p.m_, o));
-    for (uint32_t r = 0; r < p.m_[o].numResults; ++r) makers[p.m_.result(o, r)] = task;
+    const uint32_t task = add(p.seconds(o), message, makersOf(o));
+    for (uint32_t r = 0; r < p.m_[o].numResults; ++r) setMaker(p.m_.result(o, r), task);
   }
-  void addRing(RingPricer&, const RingPlan&);
+  void addRing(const RingPlan&);
 
   [[nodiscard]] OverlapTime run() const {
     std::vector<double> done(tasks.size(), 0);
@@ -99,7 +104,7 @@ struct RingPricer::Window {
 };
 
 // Each step waits for its chunk (all_gather), or adds the sum that arrived (reduce_scatter).
-void RingPricer::Window::addRing(RingPricer& p, const RingPlan& plan) {
+void RingPricer::Window::addRing(const RingPlan& plan) {
   const Module& m = p.m_;
   const auto n = static_cast<double>(plan.devices);
   const bool gather = plan.kind == CollectiveKind::AllGather;
@@ -117,7 +122,7 @@ void RingPricer::Window::addRing(RingPricer& p, const RingPlan& plan) {
         step += p.copySeconds(2 * p.bytesOf(m.operand(product.op, static_cast<uint32_t>(i))) / n);
     // A sum is read, added to and written; a chunk of the result is written twice, after the result was filled.
     if (gather) step += p.copySeconds(product.resultDim < 0 ? 3 * result : 3 * result / n);
-    const std::vector<uint32_t> makers = makersOf(m, product.op);
+    const std::vector<uint32_t> makers = makersOf(product.op);
     inputs.insert(inputs.end(), makers.begin(), makers.end());
   }
   const double add3 = p.copySeconds(3 * static_cast<double>(bytes)); // of two chunks
@@ -129,12 +134,12 @@ void RingPricer::Window::addRing(RingPricer& p, const RingPlan& plan) {
   };
   std::optional<uint32_t> arrived, added;
   if (gather)
-    for (uint32_t maker : makersOf(m, plan.collective)) inputs.push_back(maker);
+    for (uint32_t maker : makersOf(plan.collective)) inputs.push_back(maker);
   uint32_t last = 0;
   for (int64_t k = 0; k < plan.devices; ++k) {
     if (gather) {
       const auto here = arrived;
-      if (k + 1 < plan.devices) arrived = add(message, true, here ? std::vector{*here} : makersOf(m, plan.collective));
+      if (k + 1 < plan.devices) arrived = add(message, true, here ? std::vector{*here} : makersOf(plan.collective));
       last = add(step, false, with(here));
     } else {
       if (k > 0) arrived = add(message, true, {*added});
@@ -143,37 +148,39 @@ void RingPricer::Window::addRing(RingPricer& p, const RingPlan& plan) {
       added = last;
     }
   }
-  if (!gather) makers[m.result(plan.collective)] = last;
-  for (const RingProduct& product : plan.products) makers[m.result(product.op)] = last;
+  if (!gather) setMaker(m.result(plan.collective), last);
+  for (const RingProduct& product : plan.products) setMaker(m.result(product.op), last);
 }
 
 RingTimes RingPricer::price(BlockId block, const RingPlan& plan) {
   const std::vector<OpId>& ops = m_[block].ops;
   const size_t from = plan.first - std::min(plan.first, kAround), to = std::min(ops.size(), plan.last + 1 + kAround);
-  Window before, after;
-  for (size_t i = from; i < to; ++i) before.addOp(*this, ops[i]);
-  for (size_t i = from; i < plan.first; ++i) after.addOp(*this, ops[i]);
+  Window before(*this);
+  for (size_t i = from; i < to; ++i) before.addOp(ops[i]);
+  const OverlapTime was = before.run();
+  Window after(*this);
+  for (size_t i = from; i < plan.first; ++i) after.addOp(ops[i]);
   for (OpId o : plan.order) {
     if (o.valid())
-      after.addOp(*this, o);
+      after.addOp(o);
     else
-      after.addRing(*this, plan);
+      after.addRing(plan);
   }
-  for (size_t i = plan.last + 1; i < to; ++i) after.addOp(*this, ops[i]);
+  for (size_t i = plan.last + 1; i < to; ++i) after.addOp(ops[i]);
   RingTimes out;
-  const OverlapTime was = before.run(), is = after.run();
+  const OverlapTime is = after.run();
   out.secondsBefore = was.seconds, out.exposedBefore = was.exposed;
   out.secondsAfter = is.seconds, out.exposedAfter = is.exposed;
-  if (!largestBytes(m_, m_[m_.operand(plan.collective, 0)].type, mesh_))
-    out.secondsAfter = std::numeric_limits<double>::infinity(); // of a size that is unknown
+  const bool known = largestBytes(m_, m_[m_.operand(plan.collective, 0)].type, mesh_).has_value();
+  out.pays = known && out.secondsBefore - out.secondsAfter > kLeastSaving * seconds(plan.collective);
   return out;
 }
 
 OverlapTime RingPricer::timeOf(BlockId block) {
-  Window window;
+  Window window(*this);
   OverlapTime nested;
   for (OpId o : m_[block].ops) {
-    window.addOp(*this, o);
+    window.addOp(o);
     double iterations = 1;
     if (m_.record(o).regions == RegionKind::For)
       if (const auto n = iterationCount(m_, o); n && n->isStatic()) iterations = static_cast<double>(n->value());

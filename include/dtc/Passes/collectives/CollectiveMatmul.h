@@ -21,6 +21,7 @@ struct RingMachine {
 struct RingTimes {
   double secondsBefore = 0, secondsAfter = 0;
   double exposedBefore = 0, exposedAfter = 0; // the time that computation waits for messages
+  bool pays = false;
 };
 
 struct CollectiveRing {
