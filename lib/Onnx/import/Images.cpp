@@ -1,5 +1,5 @@
 // Sampling of images at positions that are computed.
-#include "dtc/Import/rows/Composites.h"
+#include "dtc/Import/rows/Fourier.h"
 #include "import/Windows.h"
 
 #include <cmath>

@@ -1,4 +1,5 @@
 // Fourier transforms, windows and mel weights.
+#include "dtc/Import/rows/Fourier.h"
 #include "import/OnnxContext.h"
 
 #include <cmath>
@@ -7,19 +8,6 @@
 namespace dtc::onnx {
 
 namespace {
-
-// cos and sin of ±2π k n / length for k in rows, n in columns, [rows, columns]. The product is reduced modulo the
-// length in integers, so that the angles are exact.
-struct Roots {
-  Expr cosine, sine;
-};
-Roots rootsOf(OnnxContext& c, int64_t rows, int64_t columns, int64_t length, bool inverse, DType dtype) {
-  const TypeId type = checkedType(c.b, DType::I64, {rows, columns});
-  const Expr turn = mod(iota(c.b, type, {.dim = 0}) * iota(c.b, type, {.dim = 1}), length);
-  const double unit = (inverse ? 2 : -2) * std::numbers::pi / static_cast<double>(length);
-  const Expr angle = turn.as(DType::F64) * unit;
-  return {cos(angle).as(dtype), sin(angle).as(dtype)};
-}
 
 // x with `length` elements in dim -2: zeros are added, or elements dropped.
 Expr fitted(OnnxContext& c, Expr x, int64_t length) {
@@ -30,21 +18,20 @@ Expr fitted(OnnxContext& c, Expr x, int64_t length) {
   return pad(x, {.value = filled(c.b, x.dtype(), {}, 0), .low = low, .high = high});
 }
 
-// The transform of x [.., length, 1 or 2] along dim -2.
+// The first `outputs` elements of the transform of x [.., length, 1 or 2] along dim -2.
 Expr transformed(OnnxContext& c, Expr x, int64_t length, int64_t outputs, bool inverse) {
-  if (length < 1 || length > 1 << 16) c.fail("has a length that is out of range: " + std::to_string(length));
+  if (length < 1 || length > 1 << 28) c.fail("has a length that is out of range: " + std::to_string(length));
   const auto last = static_cast<int64_t>(x.rank()) - 1;
   const DType own = x.dtype();
   x = x.as(DType::F64); // sums of many terms that cancel
-  const Roots w = rootsOf(c, outputs, length, length, inverse, DType::F64);
-  const Expr re = sliceOf(x, last, 0, 1);
-  Expr real = matmul(w.cosine, re), imaginary = matmul(w.sine, re);
-  if (x.dims().back() == Dim(2)) {
-    const Expr im = sliceOf(x, last, 1, 2);
-    real = real - matmul(w.sine, im), imaginary = imaginary + matmul(w.cosine, im);
-  }
-  const Expr y = concatOf(c.b, {real, imaginary}, last);
-  return (inverse ? y / static_cast<double>(length) : y).as(own);
+  const auto part = [&](int64_t i) { return withoutDim(sliceOf(x, last, i, i + 1), last); };
+  const Expr re = part(0);
+  const double scale = inverse ? 1 / static_cast<double>(length) : 1;
+  ComplexParts y =
+      fourierTransform({re, x.dims().back() == Dim(2) ? part(1) : Expr()}, last - 1, inverse, scale);
+  if (!y.im.valid()) y.im = filled(c.b, DType::F64, y.re.dims(), 0);
+  const Expr pairs = ops::stack(c.b, {y.re, y.im}, last);
+  return sliceOf(pairs, last - 1, 0, outputs).as(own);
 }
 
 // The other half of the spectrum of a real signal, conjugated in reverse.

@@ -167,6 +167,23 @@ OpId HloContext::emitOp(OpName name, std::span<const ValueId> operands, Attribut
   return importer.appendOp(name, operands, std::move(list), types, op.nameRange);
 }
 
+ValueId HloContext::build(const std::function<ValueId(Builder&)>& write) {
+  std::vector<OpId> fresh;
+  Builder b(module, importer.block(), fresh, diags);
+  b.loc = op.nameRange;
+  b.common = importer.locationOf(op.loc);
+  b.forFile = true;
+  try {
+    const ValueId v = write(b);
+    std::vector<OpId>& ops = module[importer.block()].ops;
+    ops.insert(ops.end(), fresh.begin(), fresh.end());
+    return v;
+  } catch (const BuildError& e) {
+    fail("does not match its operands: " + e.what);
+    return {};
+  }
+}
+
 ValueId HloContext::emit(OpName name, std::span<const ValueId> operands, Attributes attrs) {
   OpId o = emitOp(name, operands, attrs);
   return o.valid() && module[o].numResults > 0 ? module.result(o) : ValueId();

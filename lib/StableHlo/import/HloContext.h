@@ -4,9 +4,11 @@
 // with the results, and returns what `setResult` returned. Every error is reported at its location in the text; a
 // function that returns an invalid id, nothing or false has reported, and a function that takes an invalid id
 // returns one without a further report.
+#include "dtc/IR/build/Builder.h"
 #include "dtc/Ops/OpName.h"
 #include "import/HloNumbers.h"
 #include "mlir/MlirTree.h"
+#include <functional>
 #include <initializer_list>
 #include <span>
 
@@ -87,6 +89,8 @@ public:
   ValueId emit(OpName name, std::initializer_list<ValueId> operands, Attributes attrs = {});
   ValueId emit(OpName name, std::span<const ValueId> operands, Attributes attrs = {});
   ValueId emitTyped(OpName name, std::initializer_list<ValueId> operands, Attributes attrs, TypeId type);
+  // Appends what a function writes with a Builder, and returns its result.
+  ValueId build(const std::function<ValueId(Builder&)>& write);
   AttrId intAttr(int64_t v) { return module.attrs.integer(v); }
   AttrId realAttr(double v) { return module.attrs.real(v); }
   AttrId boolAttr(bool v) { return module.attrs.boolean(v); }

@@ -1,7 +1,7 @@
 // torch.fft.
+#include "dtc/Import/rows/Fourier.h"
 #include "aten/Aten.h"
 #include "aten/Table.h"
-#include "dtc/Import/rows/Composites.h"
 
 #include <algorithm>
 #include <cmath>
@@ -61,25 +61,26 @@ Expr complexed(Expr x) {
   return ops::complex(x, filled(x.builder(), x.dtype(), x.dims(), 0));
 }
 
-// The n elements of which the first n / 2 + 1 are given: the others are conjugates of them.
-Expr fromHalf(ImportContext& c, Expr z, int64_t d, int64_t n) {
-  const Expr first = resizedTo(c, z, d, n / 2 + 1);
-  const int64_t rest = n - (n / 2 + 1);
-  if (rest <= 0) return sliceOf(first, d, 0, n);
-  const Expr mirrored = ops::conj(ops::flip(sliceOf(first, d, 1, rest + 1), std::vector<int64_t>{d}));
-  return concatOf(c.b, {first, mirrored}, d);
+ComplexParts partsOf(Expr z) {
+  if (!isComplex(z.dtype())) return {isFloat(z.dtype()) ? z : z.as(DType::F32), Expr()};
+  const Expr re = ops::real(z);
+  return {re, ops::imag(z)};
+}
+
+Expr realInverse(ImportContext& c, Expr z, int64_t d, int64_t n, double scale) {
+  const ComplexParts half = partsOf(resizedTo(c, z, d, n / 2 + 1));
+  return fourierTransform(wholeSpectrum(half, d, n), d, true, scale).re;
 }
 
 Expr lastToReal(ImportContext& c, Expr z, int64_t d, int64_t n, const Transform& t) {
   if (t.conjugates) z = ops::conj(z); // hfft: forward of a Hermitian operand
-  const double scale = scaleOf(c, n, !t.conjugates);
-  return ops::real(fourierTransform(fromHalf(c, z, d, n), d, true, scale));
+  return realInverse(c, z, d, n, scaleOf(c, n, !t.conjugates));
 }
 
 Expr lastFromReal(ImportContext& c, Expr x, int64_t d, int64_t n, const Transform& t) {
   const double scale = scaleOf(c, n, t.conjugates);
-  const Expr z =
-      sliceOf(fourierTransform(complexed(resizedTo(c, x, d, n)), d, false, scale), d, 0, n / 2 + 1);
+  const Expr own = isFloat(x.dtype()) ? x : x.as(DType::F32);
+  const Expr z = sliceOf(fourierTransform(resizedTo(c, own, d, n), d, false, scale), d, 0, n / 2 + 1);
   return t.conjugates ? ops::conj(z) : z;
 }
 
@@ -112,7 +113,7 @@ ImportResults fft(ImportContext& c) {
     if (n < 1) c.fail("has a size below 1");
   const size_t last = d.size() - 1;
   if (t.fromReal) x = lastFromReal(c, x, d[last], lengths[last], t);
-  Expr z = complexed(x);
+  Expr z = isFloat(x.dtype()) && !t.toReal ? x : complexed(x);
   for (size_t i = 0; i < d.size(); ++i) {
     if (i == last && (t.fromReal || t.toReal)) continue;
     z = fourierTransform(resizedTo(c, z, d[i], lengths[i]), d[i], t.inverse,
@@ -131,17 +132,16 @@ ImportResults coreFft(ImportContext& c) {
   const Expr x = c.tensor("self");
   const std::vector<int64_t> d = dimsOf(c.b, c.ints("dim"), x.rank());
   const bool toReal = c.has("last_dim_size"), forward = c.flag("forward", !toReal);
-  Expr z = complexed(x);
+  Expr z = x;
   double n = 1;
   for (size_t i = 0; i < d.size(); ++i) {
     const bool last = toReal && i + 1 == d.size();
     const int64_t own = last ? c.integer("last_dim_size") : sizeOf(c, z, d[i]);
-    if (last) z = fromHalf(c, z, d[i], own);
     n *= static_cast<double>(own);
-    z = fourierTransform(z, d[i], !forward, 1);
+    z = last ? realInverse(c, z, d[i], own, 1) : fourierTransform(z, d[i], !forward, 1);
   }
   const double scale = coreScale(c, n);
-  if (toReal) return ops::real(z) * scale;
+  if (toReal) return (isComplex(z.dtype()) ? ops::real(z) : z) * scale;
   if (c.flag("onesided", false) && !d.empty()) z = sliceOf(z, d.back(), 0, sizeOf(c, z, d.back()) / 2 + 1);
   return z * scale;
 }

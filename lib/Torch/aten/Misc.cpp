@@ -1,7 +1,7 @@
 // Random numbers, and ops of no family.
 #include "aten/Aten.h"
 #include "aten/Table.h"
-#include "dtc/Import/rows/Composites.h"
+#include "dtc/Import/rows/Fourier.h"
 #include "dtc/Ops/Loop.h"
 
 #include <algorithm>

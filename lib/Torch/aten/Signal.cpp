@@ -1,10 +1,11 @@
 // Windows of a signal, differences, chunks and hashes.
 #include "aten/Aten.h"
 #include "aten/Table.h"
-#include "dtc/Import/rows/Composites.h"
+#include "dtc/Import/rows/Fourier.h"
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 namespace dtc {
 namespace aten::signal {
@@ -39,7 +40,6 @@ ImportResults stft(ImportContext& c) {
   const bool real = !isComplex(x.dtype()) && !isComplex(window.dtype());
   const DType d = real ? part : complexType(part).value_or(DType::C64);
   Expr z = taken.as(d) * window.as(d);
-  if (real) z = ops::complex(z, filled(c.b, part, z.dims(), 0));
   z = fourierTransform(z, 2, false, c.flag("normalized", false) ? 1 / std::sqrt(static_cast<double>(n)) : 1);
   if (c.flag("onesided", real)) z = sliceOf(z, 2, 0, n / 2 + 1);
   z = swapped(z, 1, 2);
@@ -156,11 +156,46 @@ ImportResults hashTensor(ImportContext& c) {
   return reshapeTo(ops::sum(ops::shl(odd, bit), {.dims = last}), resultDims(c)).as(c.result().dtype);
 }
 
+// --- windows: f(n / N) for n = 0, 1, …, where N is the length, or 1 less if the window is not periodic ---
+
+template <class F> ImportResults window(ImportContext& c, F&& f) {
+  const int64_t length = c.integer("window_length");
+  if (length < 0 || length > 1 << 24) c.fail("has a length that is out of range");
+  Tensor t(c.result().dtype, {length});
+  const bool periodic = c.flag("periodic", true);
+  const auto period = static_cast<double>(std::max<int64_t>(periodic ? length : length - 1, 1));
+  for (int64_t n = 0; n < length; ++n) t.setFloat(n, length == 1 ? 1 : f(static_cast<double>(n) / period));
+  return constantOf(c.b, t);
+}
+
+double turned(double part) { return std::cos(2 * std::numbers::pi * part); }
+
+ImportResults hann(ImportContext& c) {
+  return window(c, [](double x) { return 0.5 - 0.5 * turned(x); });
+}
+ImportResults hamming(ImportContext& c) {
+  const double alpha = c.real("alpha", 0.54), beta = c.real("beta", 0.46);
+  return window(c, [&](double x) { return alpha - beta * turned(x); });
+}
+ImportResults blackman(ImportContext& c) {
+  return window(c, [](double x) { return 0.42 - 0.5 * turned(x) + 0.08 * turned(2 * x); });
+}
+ImportResults bartlett(ImportContext& c) {
+  return window(c, [](double x) { return 1 - std::abs(2 * x - 1); });
+}
+ImportResults kaiser(ImportContext& c) {
+  const double beta = c.real("beta", 12);
+  if (!(std::abs(beta) <= 700)) c.fail("has a beta that is out of range");
+  const auto bessel = [](double x) { return std::cyl_bessel_i(0.0, std::abs(x)); };
+  return window(c, [&](double x) {
+    return bessel(beta * std::sqrt(std::max(1 - (2 * x - 1) * (2 * x - 1), 0.0))) / bessel(beta);
+  });
+}
+
 const ImportRow kRows[] = {
-    {"aten.stft", stft},
-    {"aten.gradient", gradient},
-    {"aten._chunk_cat", chunkCat},
-    {"aten.hash_tensor", hashTensor},
+    {"aten.hann_window", hann},         {"aten.hamming_window", hamming}, {"aten.blackman_window", blackman},
+    {"aten.bartlett_window", bartlett}, {"aten.kaiser_window", kaiser},   {"aten.stft", stft},
+    {"aten.gradient", gradient},        {"aten._chunk_cat", chunkCat},    {"aten.hash_tensor", hashTensor},
 };
 
 } // namespace
