@@ -50,7 +50,7 @@ const Tensor& OnnxContext::known(int i, const char* what) const {
          "numbers or in a loop");
   std::string flags;
   for (const std::string& n : inputs) flags += " --bind " + n + "=FILE.npy";
-  fail(std::string("needs ") + what + " at import, which depend on the " +
+  fail(std::string("needs ") + what + " at import, computed from the " +
        (inputs.size() == 1 ? "input " : "inputs ") + names + "; give the value with" + flags +
        ", or export the model with constant sizes");
 }

@@ -261,6 +261,12 @@ ImportResults copied(ImportContext& c) {
 
 ImportResults none(ImportContext&) { return {}; }
 
+// The file has the expressions of other sizes. The message is that of the operand, if that does not import.
+ImportResults sizeOfData(ImportContext& c) {
+  static_cast<void>(c.tensor("self"));
+  c.fail("is a size that depends on data, and dtc has static sizes");
+}
+
 const ImportRow kRows[] = {
     {"aten.view", reshaped},
     {"aten.reshape", reshaped},
@@ -345,6 +351,8 @@ const ImportRow kRows[] = {
     // Checks of sizes and data, which hold for the sizes of the program.
     {"aten._assert_tensor_metadata", none},
     {"aten._assert_scalar", none},
+    {"aten.sym_numel", sizeOfData},
+    {"aten.sym_size", sizeOfData},
     {"aten._assert_async", none},
     {"aten.sym_constrain_range", none},
     {"aten.sym_constrain_range_for_size", none},

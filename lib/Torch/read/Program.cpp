@@ -9,6 +9,7 @@
 #include "read/Outputs.h"
 
 #include <algorithm>
+#include <cctype>
 #include <new>
 #include <unordered_map>
 
@@ -53,6 +54,20 @@ private:
 
 // --- values ---
 
+// True for an expression with symbols such as u0 and zuf0: sizes that the program computes.
+static bool dependsOnData(std::string_view expression) {
+  const auto isWord = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  for (size_t i = 0; i < expression.size(); ++i) {
+    const size_t begin = i;
+    while (i < expression.size() && isWord(expression[i])) ++i;
+    const std::string_view word = expression.substr(begin, i - begin);
+    if ((word.starts_with('u') || word.starts_with("zu")) &&
+        std::isdigit(static_cast<unsigned char>(word.back())))
+      return true;
+  }
+  return false;
+}
+
 std::optional<Type> ProgramReader::typeOf(const json& meta, std::string& why) {
   Type out;
   const int64_t number = integerOf(memberOf(meta, "dtype"));
@@ -71,7 +86,9 @@ std::optional<Type> ProgramReader::typeOf(const json& meta, std::string& why) {
                                          : ImportInt(integerOf(*written));
     if (!i.expression.empty()) {
       why =
-          "has the size " + i.expression + ", which is not a product of symbolic sizes: bind them with --dim";
+          "has the size " + i.expression +
+          (dependsOnData(i.expression) ? ", which depends on data, and dtc has static sizes"
+                                       : ", which is not a product of symbolic sizes: bind them with --dim");
       return std::nullopt;
     }
     if (!i.size && i.number < 0) malformed("has a tensor with a negative size");
