@@ -119,6 +119,8 @@ std::vector<std::string> assumeSizes(Module& m) {
 
 } // namespace
 
+std::vector<OpId> sourcesOf(const Module& local, OpId o) { return markedOps(local, o); }
+
 std::vector<TracedCollective> collectivesOf(const Module& local, const NominalMachine& machine) {
   return CollectiveList(local, machine).run();
 }

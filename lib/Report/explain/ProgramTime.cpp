@@ -53,7 +53,9 @@ private:
   void await(ValueId v, double times, State& s) {
     auto it = s.ready.find(v);
     if (it == s.ready.end() || it->second <= s.now) return;
-    const std::vector<AxisRef> axes = collectiveAxes(m_, s.bringer.at(v));
+    const OpId message = s.bringer.at(v);
+    const std::vector<AxisRef> axes = collectiveAxes(m_, message);
+    out_.exposed[message] += times * (it->second - s.now);
     for (const AxisRef& a : axes)
       axisOf(a.name).exposedSeconds += times * (it->second - s.now) / static_cast<double>(axes.size());
     s.now = it->second;
@@ -73,6 +75,7 @@ private:
       const double seconds = compute(o);
       s.now += seconds;
       out_.computeSeconds += times * seconds;
+      if (seconds > 0) out_.compute[o] += times * seconds;
     }
     for (ValueId v : m_[b].yields) await(v, times, s);
   }

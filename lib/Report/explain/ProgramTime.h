@@ -11,6 +11,9 @@ struct ProgramTime {
   // Sizes and iteration counts are known; unknown sizes count as 0, an unknown loop as one iteration.
   bool complete = true;
   std::vector<AxisCost> axes;
+  // By op of the local program, of all its executions: the summands of computeSeconds, and the time that
+  // computation waits for a collective.
+  std::unordered_map<OpId, double> compute, exposed;
 };
 
 [[nodiscard]] ProgramTime timeOf(CollectiveTrace&, const NominalMachine&);

@@ -34,6 +34,9 @@ struct CollectiveTrace {
                                                               const OptimizeCollectivesOptions&,
                                                               Diagnostics&);
 
+// The ops of `propagated` that an op of CollectiveTrace::local was created for; empty if none is known.
+[[nodiscard]] std::vector<OpId> sourcesOf(const Module& local, OpId);
+
 // The collectives of local text alone: `sources` are empty.
 [[nodiscard]] std::vector<TracedCollective> collectivesOf(const Module& local, const NominalMachine&);
 

@@ -1,0 +1,113 @@
+#pragma once
+// diff: what changed between two programs, from causes to consequences: settings and statements, propagated
+// shardings, collectives, computation, memory. The changes add up to the difference of the totals.
+#include "dtc/Report/diff/ProgramSnapshot.h"
+
+namespace dtc {
+
+// A difference of the programs themselves. Equal ones are one cause: "%blocks_{0..11}_w1".
+struct DiffCause {
+  enum Kind : uint8_t { Setting, Annotation, Attributes, Op, Operands, Type, Added, Removed } kind = Setting;
+  std::string what;          // "mesh pod", "%w1"
+  std::string op;            // "argument", "matmul"
+  std::string before, after; // "@pod{_, tp}"; of Added and Removed the statement
+  std::string location;      // in B; of Removed in A
+  size_t count = 1;          // equal ones
+  size_t statements = 1;     // of all
+};
+
+inline constexpr int kNoCause = -1; // otherwise an index of ProgramDiff::causes
+
+// A propagated sharding.
+struct DiffSharding {
+  std::string what, op, before, after, location;
+  size_t count = 1;
+  int cause = kNoCause;
+};
+
+struct DiffSums {
+  int64_t messages = 0, bytes = 0;
+  double seconds = 0, exposed = 0;
+  void add(const DiffSums& other);
+  friend bool operator==(const DiffSums&, const DiffSums&) = default;
+};
+
+// A collective of A alone (kindB is empty), of B alone (kindA is empty), or one that changed.
+struct DiffCollective {
+  std::string kindA, axesA, kindB, axesB;
+  std::string what, op, location, layer;
+  int64_t bytesA = 0, bytesB = 0; // of one execution
+  DiffSums a, b;
+  size_t count = 1;
+  int cause = kNoCause;
+};
+
+// The computation of a statement.
+struct DiffComputation {
+  std::string what, op, location;
+  double a = 0, b = 0; // seconds
+  size_t count = 1;
+  int cause = kNoCause;
+};
+
+// Buffers that are live at the peak of A, of B or of both.
+struct DiffBuffer {
+  std::string what, kind, typeA, typeB, location; // "" where it is not live
+  int64_t a = 0, b = 0;                           // bytes
+  size_t count = 1;
+};
+
+struct DiffRow {
+  std::string label; // "tp", "all_reduce", "blocks_{0..11}"
+  DiffSums a, b;
+};
+
+struct DiffTotals {
+  DiffSums communication;
+  double computeSeconds = 0, pipelineSeconds = 0;
+  double seconds = 0; // of a step: computation, exposed communication, and what a pipeline saves or adds
+  std::optional<int64_t> peakBytes;
+};
+
+struct ProgramDiff {
+  std::string nameA, nameB, versionA, versionB;
+  bool comparesStatements = true; // false: one has costs alone
+  bool comparesCosts = true;      // false: one did not compile
+  std::vector<DiffCause> causes;  // the smallest first
+  std::vector<DiffSharding> shardings;
+  std::vector<DiffCollective> collectives;   // by decreasing change of their time
+  std::vector<DiffComputation> computations; // likewise
+  std::vector<DiffBuffer> buffers;           // by decreasing change of their bytes
+  std::vector<DiffRow> axes, kinds, layers;  // those that changed, "" for none
+  DiffTotals a, b;
+  std::string noMemory; // why the memory of one is unknown
+  bool complete = true;
+  size_t types = 0;     // statements whose types follow from those of others
+  size_t generated = 0; // generated statements that were added or removed
+  [[nodiscard]] bool empty() const;
+};
+
+[[nodiscard]] ProgramDiff diffPrograms(const ProgramSnapshot& a, const ProgramSnapshot& b);
+
+// A limit for B: "+1%" or "+64MiB" of growth, or the amount itself.
+struct DiffBudget {
+  enum Of : uint8_t { Bytes, Time, Memory } of = Bytes;
+  std::string text; // "+1%"
+  enum Kind : uint8_t { Percent, Growth, Amount } kind = Percent;
+  double value = 0; // percent, bytes or seconds
+};
+// Error (Usage): not such a limit.
+[[nodiscard]] Result<DiffBudget> parseBudget(DiffBudget::Of, const std::string& text);
+// Why the budget does not hold: "received bytes grew by 2.1 %, …"; nothing if it holds.
+[[nodiscard]] std::optional<std::string> exceeded(const DiffBudget&, const ProgramDiff&);
+
+struct DiffTextOptions {
+  size_t width = 80;
+  size_t top = 8; // rows of each section
+  bool color = false;
+};
+[[nodiscard]] std::string diffText(const ProgramDiff&, const DiffTextOptions&);
+// One JSON document; docs/diff.md documents its fields.
+[[nodiscard]] std::string diffJson(const ProgramDiff&, std::span<const DiffBudget>);
+
+} // namespace dtc

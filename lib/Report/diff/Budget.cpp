@@ -1,0 +1,99 @@
+// Limits that a pull request must keep.
+#include "dtc/Report/diff/ProgramDiff.h"
+#include "dtc/Support/Units.h"
+#include "dtc/Support/Words.h"
+#include "explain/ReportText.h"
+
+#include <cmath>
+
+namespace dtc {
+
+namespace {
+
+struct Unit {
+  const char* name;
+  double seconds;
+};
+constexpr Unit kTimes[] = {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}};
+constexpr const char* kFlags[] = {"--max-bytes", "--max-time", "--max-memory"};
+
+std::optional<double> parseTime(std::string_view text) {
+  const std::optional<double> number = takeNumber<double>(text);
+  text = trimmed(text);
+  for (const Unit& u : kTimes)
+    if (number && text == u.name) return *number * u.seconds;
+  return number && *number == 0 && text.empty() ? number : std::nullopt;
+}
+
+std::string amountText(DiffBudget::Of of, double amount) {
+  return of == DiffBudget::Time ? timeText(amount) : bytesText(static_cast<int64_t>(std::min(amount, 9e18)));
+}
+
+struct Amounts {
+  const char* what;
+  std::optional<double> a, b;
+};
+
+Amounts amountsOf(DiffBudget::Of of, const ProgramDiff& d) {
+  const auto number = [](const std::optional<int64_t>& v) {
+    return v ? std::optional(static_cast<double>(*v)) : std::nullopt;
+  };
+  switch (of) {
+  case DiffBudget::Bytes:
+    return {"received bytes", static_cast<double>(d.a.communication.bytes),
+            static_cast<double>(d.b.communication.bytes)};
+  case DiffBudget::Time: return {"time", d.a.seconds, d.b.seconds};
+  case DiffBudget::Memory: break;
+  }
+  return {"peak memory", number(d.a.peakBytes), number(d.b.peakBytes)};
+}
+
+} // namespace
+
+Result<DiffBudget> parseBudget(DiffBudget::Of of, const std::string& text) {
+  DiffBudget out{of, text, DiffBudget::Amount, 0};
+  std::string_view rest = trimmed(text);
+  const bool growth = rest.starts_with("+");
+  if (growth) rest.remove_prefix(1);
+  std::optional<double> value;
+  if (growth && rest.ends_with("%")) {
+    out.kind = DiffBudget::Percent;
+    value = parseNumber<double>(trimmed(rest.substr(0, rest.size() - 1)));
+  } else {
+    out.kind = growth ? DiffBudget::Growth : DiffBudget::Amount;
+    if (of == DiffBudget::Time)
+      value = parseTime(rest);
+    else if (const auto bytes = parseBytes(rest))
+      value = static_cast<double>(*bytes);
+  }
+  if (!value || !std::isfinite(*value) || *value < 0)
+    return usageError(
+        std::string(kFlags[of]) + ": expected a growth such as +1% or " +
+        (of == DiffBudget::Time ? "+1ms, or a time such as 20ms" : "+64MiB, or a size such as 2GiB") +
+        ", got '" + text + "'");
+  out.value = *value;
+  return out;
+}
+
+std::optional<std::string> exceeded(const DiffBudget& budget, const ProgramDiff& d) {
+  const std::string flag = std::string(kFlags[budget.of]) + " " + budget.text;
+  if (!d.comparesCosts) return flag + " cannot be checked: a program did not compile";
+  const Amounts amounts = amountsOf(budget.of, d);
+  if (!amounts.b || (!amounts.a && budget.kind != DiffBudget::Amount))
+    return flag + " cannot be checked: the " + amounts.what + " of a program is unknown, because " +
+           d.noMemory;
+  if (!d.complete && budget.of != DiffBudget::Memory)
+    return flag + " cannot be checked: sizes or iteration counts are unknown before the run";
+  const double a = amounts.a.value_or(0), b = *amounts.b;
+  const double limit = budget.kind == DiffBudget::Percent  ? a + a * budget.value / 100
+                       : budget.kind == DiffBudget::Growth ? a + budget.value
+                                                           : budget.value;
+  if (b <= limit * (1 + 1e-9)) return std::nullopt;
+  std::string out = flag + " is exceeded: " + amounts.what + " ";
+  if (budget.kind == DiffBudget::Amount) return out + (amounts.b ? "is " : "") + amountText(budget.of, b);
+  out += "grew by " + amountText(budget.of, b - a);
+  if (a > 0) out += " (" + significant((b - a) / a * 100, 3) + " %)";
+  return out + ", from " + amountText(budget.of, a) + " to " + amountText(budget.of, b);
+}
+
+} // namespace dtc

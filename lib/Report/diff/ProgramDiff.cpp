@@ -1,0 +1,309 @@
+#include "dtc/Report/diff/ProgramDiff.h"
+
+#include "diff/Rows.h"
+#include "diff/StatementDiff.h"
+#include "explain/ExplainGroups.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <map>
+
+namespace dtc {
+
+namespace {
+
+DiffSums sumsOf(const SnapshotCollective& c) {
+  DiffSums s;
+  s.messages = c.count, s.seconds = c.seconds, s.exposed = c.exposed;
+  if (__builtin_mul_overflow(c.count, c.bytes, &s.bytes)) s.bytes = INT64_MAX;
+  return s;
+}
+
+int64_t saturatedSum(int64_t a, int64_t b) {
+  int64_t out = 0;
+  return __builtin_add_overflow(a, b, &out) ? INT64_MAX : out;
+}
+
+double computeSeconds(const ProgramSnapshot& p) {
+  double seconds = p.otherSeconds;
+  for (const SnapshotStatement& s : p.statements) seconds += s.seconds;
+  return seconds;
+}
+
+DiffTotals totalsOf(const ProgramSnapshot& p) {
+  DiffTotals t;
+  for (const SnapshotCollective& c : p.collectives) t.communication.add(sumsOf(c));
+  t.computeSeconds = computeSeconds(p);
+  t.pipelineSeconds = p.pipelineSeconds;
+  t.seconds = t.computeSeconds + t.communication.exposed + t.pipelineSeconds;
+  if (p.memory) t.peakBytes = p.memory->peakBytes;
+  return t;
+}
+
+// Collects rows with equal keys, in the order of their first.
+template <class Row> class Groups {
+public:
+  explicit Groups(std::vector<Row>& rows) : rows_(rows) {}
+  // The row of this key, which is `row` if it is new.
+  Row& at(const std::string& key, Row row, const std::string& name) {
+    const auto [it, isNew] = byKey_.try_emplace(key, rows_.size());
+    if (isNew)
+      rows_.push_back(std::move(row)), names_.emplace_back();
+    else
+      ++rows_[it->second].count;
+    names_[it->second].push_back(name);
+    return rows_[it->second];
+  }
+  void nameAll() {
+    for (size_t i = 0; i < names_.size(); ++i) rows_[i].what = namesText(names_[i]);
+  }
+
+private:
+  std::vector<Row>& rows_;
+  std::unordered_map<std::string, size_t> byKey_;
+  std::vector<std::vector<std::string>> names_;
+};
+
+class Differ {
+public:
+  Differ(const ProgramSnapshot& a, const ProgramSnapshot& b) : a_(a), b_(b), statements_(a, b) {}
+
+  ProgramDiff run() {
+    out_.nameA = a_.name, out_.nameB = b_.name, out_.versionA = a_.version, out_.versionB = b_.version;
+    const auto extents = std::minmax(a_.extent, b_.extent);
+    out_.comparesStatements = extents.first != ProgramSnapshot::Costs;
+    out_.comparesCosts = a_.extent != ProgramSnapshot::Written && b_.extent != ProgramSnapshot::Written;
+    out_.complete = a_.complete && b_.complete;
+    statements_.run(out_);
+    if (!out_.comparesCosts) return std::move(out_);
+    out_.a = totalsOf(a_), out_.b = totalsOf(b_);
+    if (!a_.memory || !b_.memory)
+      out_.noMemory = !a_.memory && !a_.noMemory.empty() ? a_.noMemory : b_.noMemory;
+    collectives();
+    computations();
+    if (a_.memory && b_.memory) buffers();
+    rows();
+    return std::move(out_);
+  }
+
+private:
+  using Key = std::string;
+
+  std::string nodesKey(const SnapshotCollective& c, bool inB) const {
+    std::string key;
+    if (!out_.comparesStatements || c.statements.empty()) return c.value + "|" + c.op;
+    for (int32_t s : c.statements) key += std::to_string(node(s, inB)) + " ";
+    return key;
+  }
+
+  size_t node(int32_t s, bool inB) const {
+    const auto i = static_cast<size_t>(s);
+    return inB ? statements_.nodeB(i) : statements_.nodeA(i);
+  }
+
+  // What is compared for equality, from the strictest to the loosest.
+  std::string keyOf(const SnapshotCollective& c, bool inB, int pass) const {
+    const std::string kind = c.kind + "|" + c.axes + "|";
+    switch (pass) {
+    case 0: return kind + nodesKey(c, inB) + "|" + c.from + "|" + c.to;
+    case 1: return kind + nodesKey(c, inB);
+    case 2: return nodesKey(c, inB);
+    case 3:
+      return out_.comparesStatements && !c.statements.empty()
+                 ? kind + "first " + std::to_string(node(c.statements[0], inB))
+                 : kind + c.value;
+    default: return kind + c.op + "|" + std::to_string(c.bytes) + "|" + std::to_string(c.count);
+    }
+  }
+
+  void collectives() {
+    std::vector<int32_t> ab(a_.collectives.size(), -1);
+    std::vector<bool> taken(b_.collectives.size(), false);
+    for (int pass = 0; pass < 5; ++pass) {
+      std::unordered_map<std::string, std::deque<size_t>> free;
+      for (size_t i = 0; i < ab.size(); ++i)
+        if (ab[i] < 0) free[keyOf(a_.collectives[i], false, pass)].push_back(i);
+      for (size_t j = 0; j < taken.size(); ++j) {
+        if (taken[j]) continue;
+        const auto it = free.find(keyOf(b_.collectives[j], true, pass));
+        if (it == free.end() || it->second.empty()) continue;
+        ab[it->second.front()] = static_cast<int32_t>(j), taken[j] = true;
+        it->second.pop_front();
+      }
+    }
+    Groups<DiffCollective> groups(out_.collectives);
+    for (size_t i = 0; i < ab.size(); ++i)
+      add(&a_.collectives[i], ab[i] >= 0 ? &b_.collectives[static_cast<size_t>(ab[i])] : nullptr, groups);
+    for (size_t j = 0; j < taken.size(); ++j)
+      if (!taken[j]) add(nullptr, &b_.collectives[j], groups);
+    groups.nameAll();
+    sortRows(out_.collectives, [](const DiffCollective& c) {
+      const double bytes = static_cast<double>(c.b.bytes) - static_cast<double>(c.a.bytes);
+      return std::pair(-std::abs(c.b.seconds - c.a.seconds), -std::abs(bytes));
+    });
+  }
+
+  void add(const SnapshotCollective* a, const SnapshotCollective* b, Groups<DiffCollective>& groups) {
+    const SnapshotCollective& shown = b ? *b : *a;
+    DiffCollective c;
+    if (a) c.kindA = a->kind, c.axesA = a->axes, c.bytesA = a->bytes, c.a = sumsOf(*a);
+    if (b) c.kindB = b->kind, c.axesB = b->axes, c.bytesB = b->bytes, c.b = sumsOf(*b);
+    if (a && b && a->kind == b->kind && a->axes == b->axes && a->bytes == b->bytes && a->count == b->count &&
+        same(a->seconds, b->seconds) && same(a->exposed, b->exposed))
+      return;
+    c.op = shown.op, c.location = shown.location, c.layer = shown.layer;
+    std::vector<size_t> nodes;
+    if (out_.comparesStatements) {
+      if (b)
+        for (int32_t s : b->statements) nodes.push_back(node(s, true));
+      if (a)
+        for (int32_t s : a->statements) nodes.push_back(node(s, false));
+    }
+    c.cause = statements_.causeOf(nodes);
+    const Key key = c.kindA + "|" + c.axesA + "|" + std::to_string(c.bytesA) + "|" + c.kindB + "|" + c.axesB +
+                    "|" + std::to_string(c.bytesB) + "|" + c.op + "|" + patternOf(shown.value).text + "|" +
+                    std::to_string(c.cause) + "|" + std::to_string(c.a.messages) + "|" +
+                    std::to_string(c.b.messages);
+    DiffCollective empty = c;
+    empty.a = empty.b = {};
+    DiffCollective& row = groups.at(key, std::move(empty), shown.value);
+    row.a.add(c.a), row.b.add(c.b);
+  }
+
+  void computations() {
+    if (!out_.comparesStatements) {
+      const double a = computeSeconds(a_), b = computeSeconds(b_);
+      if (!same(a, b)) out_.computations.push_back({"all ops", "", "", a, b, 1, statements_.causeOf({})});
+      return;
+    }
+    Groups<DiffComputation> groups(out_.computations);
+    for (size_t n = 0; n < statements_.numNodes(); ++n) {
+      if (n >= b_.statements.size() && statements_.nodeA(n - b_.statements.size()) != n) continue;
+      const SnapshotStatement* a = statements_.inA(n);
+      const SnapshotStatement* b = statements_.inB(n);
+      const double before = a ? a->seconds : 0, after = b ? b->seconds : 0;
+      if (same(before, after)) continue;
+      const SnapshotStatement& shown = b ? *b : *a;
+      const size_t node[] = {n};
+      DiffComputation c{"", shown.op, shown.location, 0, 0, 1, statements_.causeOf(node)};
+      const std::string name = (shown.generated ? "in " : "") + shown.name;
+      const Key key = c.op + "|" + patternOf(name).text + "|" + std::to_string(c.cause) + "|" +
+                      (before < after ? "+" : "-") + (a ? "a" : "") + (b ? "b" : "");
+      DiffComputation& row = groups.at(key, std::move(c), name);
+      row.a += before, row.b += after;
+    }
+    groups.nameAll();
+    if (!same(a_.otherSeconds, b_.otherSeconds))
+      out_.computations.push_back({"elsewhere", "", "", a_.otherSeconds, b_.otherSeconds, 1, kNoCause});
+    sortRows(out_.computations, [](const DiffComputation& c) { return -std::abs(c.b - c.a); });
+  }
+
+  // Buffers are matched by name, and by type where they have none.
+  void buffers() {
+    const std::vector<SnapshotBuffer>& a = a_.memory->alive;
+    const std::vector<SnapshotBuffer>& b = b_.memory->alive;
+    std::vector<int32_t> ab(a.size(), -1);
+    std::vector<bool> taken(b.size(), false);
+    for (int pass = 0; pass < 3; ++pass) {
+      const auto key = [&](const SnapshotBuffer& s) {
+        const bool named = patternOf(s.value).text != "%#";
+        if (pass == 0) return named ? s.what + "|" + s.value + "|" + s.type : "";
+        if (pass == 1) return named ? s.what + "|" + s.value : "";
+        return s.what + "|" + patternOf(s.value).text + "|" + s.type;
+      };
+      std::unordered_map<std::string, std::deque<size_t>> free;
+      for (size_t i = 0; i < a.size(); ++i)
+        if (ab[i] < 0) free[key(a[i])].push_back(i);
+      free.erase("");
+      for (size_t j = 0; j < b.size(); ++j) {
+        const auto it = taken[j] ? free.end() : free.find(key(b[j]));
+        if (it == free.end() || it->second.empty()) continue;
+        ab[it->second.front()] = static_cast<int32_t>(j), taken[j] = true;
+        it->second.pop_front();
+      }
+    }
+    Groups<DiffBuffer> groups(out_.buffers);
+    for (size_t i = 0; i < a.size(); ++i)
+      add(&a[i], ab[i] >= 0 ? &b[static_cast<size_t>(ab[i])] : nullptr, groups);
+    for (size_t j = 0; j < b.size(); ++j)
+      if (!taken[j]) add(nullptr, &b[j], groups);
+    groups.nameAll();
+    addUnused();
+    sortRows(out_.buffers, [](const DiffBuffer& r) { return -std::abs(r.b - r.a); });
+  }
+
+  static void add(const SnapshotBuffer* a, const SnapshotBuffer* b, Groups<DiffBuffer>& groups) {
+    if (a && b && a->bytes == b->bytes) return;
+    const SnapshotBuffer& shown = b ? *b : *a;
+    DiffBuffer row{"", shown.what, a ? a->type : "", b ? b->type : "", shown.location, 0, 0, 1};
+    const Key key = patternOf(shown.value).text + "|" + shown.what + "|" + row.typeA + "|" + row.typeB;
+    DiffBuffer& sum = groups.at(key, std::move(row), shown.value);
+    if (a) sum.a += a->bytes;
+    if (b) sum.b += b->bytes;
+  }
+
+  // The arena has gaps between buffers.
+  void addUnused() {
+    const auto unused = [](const SnapshotMemory& m) {
+      int64_t bytes = m.peakBytes;
+      for (const SnapshotBuffer& s : m.alive) bytes -= s.bytes;
+      return bytes;
+    };
+    const int64_t a = unused(*a_.memory), b = unused(*b_.memory);
+    if (a != b) out_.buffers.push_back({"unused", "gaps", "", "", "", a, b, 1});
+  }
+
+  void rows() {
+    const auto fill = [&](std::vector<DiffRow>& rows, auto&& label, auto&& keyOfLabel) {
+      std::map<std::string, DiffRow> byKey;
+      std::map<std::string, std::pair<std::string, std::string>> labels;
+      const auto addAll = [&](const ProgramSnapshot& p, bool inB) {
+        for (const SnapshotCollective& c : p.collectives) {
+          const std::string text = label(c), key = keyOfLabel(text);
+          (inB ? byKey[key].b : byKey[key].a).add(sumsOf(c));
+          (inB ? labels[key].second : labels[key].first) = text;
+        }
+      };
+      addAll(a_, false);
+      addAll(b_, true);
+      for (auto& [key, row] : byKey) {
+        if (row.a.bytes == row.b.bytes && row.a.messages == row.b.messages &&
+            same(row.a.seconds, row.b.seconds) && same(row.a.exposed, row.b.exposed))
+          continue;
+        const auto& [inA, inB] = labels[key];
+        row.label = inA == inB || inA.empty() || inB.empty() ? (inB.empty() ? inA : inB) : inA + " -> " + inB;
+        rows.push_back(std::move(row));
+      }
+      sortRows(rows, [](const DiffRow& r) { return -std::abs(r.b.seconds - r.a.seconds); });
+    };
+    const auto itself = [](const std::string& text) { return text; };
+    fill(out_.axes, [](const SnapshotCollective& c) { return c.axes; }, itself);
+    fill(out_.kinds, [](const SnapshotCollective& c) { return c.kind; }, itself);
+    fill(
+        out_.layers, [](const SnapshotCollective& c) { return c.layer; },
+        [](const std::string& text) { return patternOf(text).text; });
+  }
+
+  const ProgramSnapshot& a_;
+  const ProgramSnapshot& b_;
+  StatementDiff statements_;
+  ProgramDiff out_;
+};
+
+} // namespace
+
+void DiffSums::add(const DiffSums& other) {
+  messages = saturatedSum(messages, other.messages), bytes = saturatedSum(bytes, other.bytes);
+  seconds += other.seconds, exposed += other.exposed;
+}
+
+bool ProgramDiff::empty() const {
+  return causes.empty() && shardings.empty() && collectives.empty() && computations.empty() &&
+         buffers.empty() && types == 0 && generated == 0 && same(a.pipelineSeconds, b.pipelineSeconds) &&
+         a.peakBytes == b.peakBytes;
+}
+
+ProgramDiff diffPrograms(const ProgramSnapshot& a, const ProgramSnapshot& b) { return Differ(a, b).run(); }
+
+} // namespace dtc

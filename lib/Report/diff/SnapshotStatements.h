@@ -1,0 +1,44 @@
+#pragma once
+// The statements of a module as data.
+#include "dtc/IR/text/TextNames.h"
+#include "dtc/Passes/propagate/Propagate.h"
+#include "dtc/Report/diff/ProgramSnapshot.h"
+#include "dtc/Support/Lines.h"
+
+namespace dtc {
+
+// Reads the statements of all functions, those of regions too. Reshards that propagate inserted are left out:
+// their results count as the values that they reshard.
+class StatementReader {
+public:
+  // `prepared`: the input of propagate, whose annotations are read; `report`: of the propagation that made
+  // `m`. Both are nullptr for text that was not propagated.
+  StatementReader(const Module& m, const Module* prepared, const PropagationReport* report);
+
+  [[nodiscard]] std::vector<SnapshotStatement> run();
+  // The statements of ops of `m`: for a reshard the value's, the producer's and the consumer's.
+  [[nodiscard]] std::vector<int32_t> statementsOf(std::span<const OpId>) const;
+
+private:
+  void function(FuncId);
+  void block(BlockId);
+  void op(OpId);
+  void results(FuncId);
+  void reasons();
+  SnapshotStatement& add(std::span<const ValueId> values);
+  [[nodiscard]] int32_t of(ValueId v) const { return v.index < of_.size() ? of_[v.index] : -1; }
+  [[nodiscard]] std::string annotation(ShardingId, ValueId) const;
+  void readOperands(OpId, SnapshotStatement&) const;
+
+  const Module& m_;
+  const Module* prepared_;
+  const PropagationReport* report_;
+  TextNames names_;
+  LineTable lines_;
+  std::unordered_map<OpId, const ReshardReason*> reshards_;
+  std::vector<int32_t> of_;                      // by value: its statement, or -1
+  std::unordered_map<OpId, int32_t> statements_; // by op
+  std::vector<SnapshotStatement> out_;
+};
+
+} // namespace dtc
