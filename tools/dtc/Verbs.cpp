@@ -27,6 +27,7 @@ Verb checkpointVerb();
 Verb compileVerb();
 Verb completionVerb();
 Verb devicesVerb();
+Verb diffVerb();
 Verb explainVerb();
 Verb exportVerb();
 Verb importVerb();
@@ -39,7 +40,7 @@ const std::vector<Verb>& verbTable() {
   static const std::vector<Verb> table = {
       optVerb(),     compileVerb(), runVerb(),        explainVerb(),    viewVerb(),
       checkVerb(),   modelVerb(),   importVerb(),     exportVerb(),     auditVerb(),
-      devicesVerb(), cacheVerb(),   checkpointVerb(), completionVerb(),
+      devicesVerb(), cacheVerb(),   checkpointVerb(), completionVerb(), diffVerb(),
   };
   return table;
 }
