@@ -106,7 +106,7 @@ private:
     const ProgramTime time = timeOf(trace, options_.machine);
     ExplainOptions how;
     how.propagation = options_;
-    how.changes = false;
+    how.changes = how.chains = false;
     const ProgramReport report = explainCollectives(prepared, trace, how, {});
     for (size_t i = 0; i < report.collectives.size(); ++i) {
       const ProgramCollective& c = report.collectives[i];

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace dtc {
 
@@ -71,6 +72,50 @@ private:
   std::unordered_map<std::string, uint32_t> ids_;
 };
 
+// "@pod{(dp, tp), _ | sum(tp)}" without the axis tp: "@pod{dp, _}".
+std::string withoutAxes(const std::string& sharding, const std::set<std::string>& axes) {
+  std::string out, word;
+  size_t depth = 0, inGroup = 0; // of parentheses; axes written in the innermost one
+  size_t groupBegin = 0;
+  const auto flush = [&] {
+    if (!word.empty() && axes.contains(word)) {
+      if (depth == 0) out += "_";
+    } else if (!word.empty()) {
+      if (depth > 0 && inGroup++ > 0) out += ", ";
+      out += word;
+    }
+    word.clear();
+  };
+  for (char c : sharding) {
+    if (c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) {
+      word += c;
+      continue;
+    }
+    if (c == '(') {
+      out += word; // sum
+      word.clear();
+      ++depth, inGroup = 0, groupBegin = out.size();
+      out += c;
+      continue;
+    }
+    flush();
+    if (depth > 0 && (c == ',' || c == ' ')) continue;
+    if (c == ')' && depth > 0) {
+      --depth;
+      const size_t bar = out.rfind(" | ");
+      const bool clause = bar != out.npos;
+      if (inGroup == 0 && clause) out.erase(bar);
+      if (inGroup == 0 && !clause) out.erase(groupBegin), out += "_";
+      if (inGroup == 1 && !clause) out.erase(groupBegin, 1);
+      if (inGroup != 1 || clause) out += inGroup == 0 ? "" : ")";
+      continue;
+    }
+    out += c;
+  }
+  flush();
+  return out;
+}
+
 std::string orNone(const std::string& sharding) { return sharding.empty() ? "none" : sharding; }
 
 } // namespace
@@ -84,9 +129,18 @@ std::string namesText(const std::vector<std::string>& names) {
   return names.empty() ? "" : patterns[0].text == "%#" ? names[0] : rangeText(patterns);
 }
 
+// How often each location is the op of a statement of the text: more than once in functions that are inlined.
+static std::unordered_map<std::string, size_t> locationsOf(const ProgramSnapshot& p) {
+  std::unordered_map<std::string, size_t> out;
+  for (const SnapshotStatement& s : p.statements)
+    if (!s.generated && s.op != "argument" && s.op != "result" && !s.location.empty())
+      ++out[s.op + s.location];
+  return out;
+}
+
 StatementDiff::StatementDiff(const ProgramSnapshot& a, const ProgramSnapshot& b)
     : a_(a), b_(b), nB_(b.statements.size()), ab_(a.statements.size(), -1), ba_(nB_, -1),
-      cause_(nB_ + a.statements.size(), kNoCause) {
+      locationsA_(locationsOf(a)), locationsB_(locationsOf(b)), cause_(nB_ + a.statements.size(), kNoCause) {
   if (a.extent != ProgramSnapshot::Costs && b.extent != ProgramSnapshot::Costs) match();
 }
 
@@ -110,12 +164,14 @@ const SnapshotStatement* StatementDiff::inB(size_t node) const {
 }
 
 void StatementDiff::run(ProgramDiff& out) {
+  findTrivialAxes();
   settings();
   if (out.comparesStatements) {
     for (size_t j = 0; j < nB_; ++j)
       if (ba_[j] >= 0) compare(static_cast<size_t>(ba_[j]), j);
     unmatched(false);
     unmatched(true);
+    mergeArguments();
   }
   order(out);
   spread();
@@ -152,16 +208,43 @@ void StatementDiff::addCause(DiffCause cause, const std::string& key, const std:
   f.nodes.insert(f.nodes.end(), nodes.begin(), nodes.end());
 }
 
+// Equal for statements that are one cause if they change in the same way: those of one line, or those whose
+// names differ in numbers.
+std::string StatementDiff::placeKey(const SnapshotStatement& s, bool inB) const {
+  const auto& locations = inB ? locationsB_ : locationsA_;
+  const auto it = locations.find(s.op + s.location);
+  return it != locations.end() && it->second > 1 ? s.op + " at " + s.location
+                                                 : s.op + " " + patternOf(nameKey(s)).text;
+}
+
+// Axes of size 1 in one of the programs: shardings do not mention them there.
+void StatementDiff::findTrivialAxes() {
+  for (const ProgramSnapshot* p : {&a_, &b_})
+    for (const auto& [what, sizes] : p->settings) {
+      if (!what.starts_with("mesh ")) continue;
+      for (size_t begin = 0; begin < sizes.size();) {
+        const size_t end = std::min(sizes.find(", ", begin), sizes.size());
+        const std::string axis = sizes.substr(begin, end - begin);
+        if (axis.ends_with("=1")) trivialAxes_.insert(axis.substr(0, axis.size() - 2));
+        begin = end + 2;
+      }
+    }
+}
+
+bool StatementDiff::sameShardings(const std::string& a, const std::string& b) const {
+  if (a == b || trivialAxes_.empty()) return a == b;
+  return withoutAxes(a, trivialAxes_) == withoutAxes(b, trivialAxes_);
+}
+
 void StatementDiff::compare(size_t i, size_t j) {
   const SnapshotStatement& a = a_.statements[i];
   const SnapshotStatement& b = b_.statements[j];
   const size_t node[] = {nodeB(j)};
   const auto add = [&](DiffCause::Kind kind, const std::string& before, const std::string& after) {
-    const std::string key =
-        std::to_string(kind) + "|" + b.op + "|" + patternOf(b.name).text + "|" + before + "|" + after;
+    const std::string key = std::to_string(kind) + "|" + placeKey(b, true) + "|" + before + "|" + after;
     addCause({kind, b.name, b.op, before, after, b.location}, key, b.name, node);
   };
-  if (a.annotation != b.annotation && !b.generated)
+  if (!sameShardings(a.annotation, b.annotation) && !b.generated)
     add(DiffCause::Annotation, orNone(a.annotation), orNone(b.annotation));
   if (a.op != b.op) add(DiffCause::Op, a.op, b.op);
   bool follows = false;
@@ -243,7 +326,7 @@ void StatementDiff::addRun(bool inB, std::span<const size_t> run) {
   std::vector<std::string> ops;
   std::vector<size_t> nodes;
   for (size_t i : run) {
-    key += "|" + all[i].op + " " + patternOf(nameKey(all[i])).text;
+    key += "|" + placeKey(all[i], inB);
     if (std::ranges::find(ops, all[i].op) == ops.end()) ops.push_back(all[i].op);
     nodes.push_back(inB ? nodeB(i) : nodeA(i));
   }
@@ -266,6 +349,31 @@ void StatementDiff::addRun(bool inB, std::span<const size_t> run) {
   addCause(std::move(c), key, first.name, nodes);
 }
 
+// Many kinds of added or removed arguments are one cause: the state of another optimizer, for example.
+void StatementDiff::mergeArguments() {
+  constexpr size_t kMostKinds = 3;
+  for (const DiffCause::Kind kind : {DiffCause::Added, DiffCause::Removed})
+    for (const char* op : {"argument", "result"}) {
+      const auto isOne = [&](const Found& f) { return f.cause.kind == kind && f.cause.op == op; };
+      if (static_cast<size_t>(std::ranges::count_if(found_, isOne)) <= kMostKinds) continue;
+      Found all;
+      std::vector<std::string> labels;
+      for (const Found& f : found_) {
+        if (!isOne(f)) continue;
+        if (labels.empty())
+          all.cause = f.cause;
+        else
+          all.cause.count += f.cause.count, all.cause.statements += f.cause.statements;
+        if (labels.size() < kMostKinds) labels.push_back(namesText(f.names));
+        all.nodes.insert(all.nodes.end(), f.nodes.begin(), f.nodes.end());
+      }
+      (kind == DiffCause::Added ? all.cause.after : all.cause.before) += " and others";
+      all.names = {joined(labels) + ", ..."};
+      std::erase_if(found_, isOne);
+      found_.push_back(std::move(all));
+    }
+}
+
 // The smallest cause first: settings, then by the number of statements.
 void StatementDiff::order(ProgramDiff& out) {
   sortRows(found_, [](const Found& f) { return f.cause.statements; });
@@ -280,7 +388,8 @@ void StatementDiff::order(ProgramDiff& out) {
 bool StatementDiff::affected(size_t node) const {
   const SnapshotStatement* a = inA(node);
   const SnapshotStatement* b = inB(node);
-  return !a || !b || a->sharding != b->sharding || a->type != b->type || a->attributes != b->attributes;
+  return !a || !b || !sameShardings(a->sharding, b->sharding) || a->type != b->type ||
+         a->attributes != b->attributes;
 }
 
 // The nodes that its sharding was propagated from, then its operands.
@@ -303,6 +412,16 @@ std::vector<size_t> StatementDiff::sourcesOf(size_t node) const {
 
 // From each cause to all affected statements that follow from it, breadth first: the nearest cause counts.
 void StatementDiff::spread() {
+  users_.resize(numNodes());
+  const auto use = [&](const ProgramSnapshot& p, bool inB) {
+    for (size_t i = 0; i < p.statements.size(); ++i)
+      for (int32_t o : p.statements[i].operands) {
+        const auto operand = static_cast<size_t>(o);
+        users_[inB ? nodeB(operand) : nodeA(operand)].push_back(inB ? nodeB(i) : nodeA(i));
+      }
+  };
+  use(a_, false);
+  use(b_, true);
   std::vector<std::vector<size_t>> followers(numNodes());
   for (size_t n = 0; n < numNodes(); ++n) {
     if (n >= nB_ && ab_[n - nB_] >= 0) continue; // counted in B
@@ -334,6 +453,9 @@ int StatementDiff::causeOf(std::span<const size_t> nodes) const {
   for (size_t n : nodes)
     for (size_t source : sourcesOf(n))
       if (cause_[source] != kNoCause) return cause_[source];
+  for (size_t n : nodes)
+    for (size_t user : users_[n])
+      if (cause_[user] != kNoCause) return cause_[user];
   return onlyCause();
 }
 
@@ -344,9 +466,9 @@ void StatementDiff::shardings(ProgramDiff& out) const {
   for (size_t j = 0; j < nB_; ++j) {
     const SnapshotStatement* a = inA(j);
     const SnapshotStatement& b = b_.statements[j];
-    if (!a || a->sharding == b.sharding) continue;
-    const bool annotated =
-        a->annotation != b.annotation && a->annotation == a->sharding && b.annotation == b.sharding;
+    if (!a || sameShardings(a->sharding, b.sharding)) continue;
+    const bool annotated = !sameShardings(a->annotation, b.annotation) && a->annotation == a->sharding &&
+                           b.annotation == b.sharding;
     if (annotated) continue; // a cause
     const size_t node[] = {j};
     DiffSharding s{(b.generated ? "in " : "") + b.name,

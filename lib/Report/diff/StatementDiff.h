@@ -1,6 +1,7 @@
 #pragma once
 // Matches the statements of two programs, finds the causes of changes, and what follows from each.
 #include "dtc/Report/diff/ProgramDiff.h"
+#include <set>
 
 namespace dtc {
 
@@ -31,8 +32,12 @@ private:
   void addRun(bool inB, std::span<const size_t> run);
   void addCause(DiffCause cause, const std::string& key, const std::string& name,
                 std::span<const size_t> nodes);
+  void mergeArguments();
   void order(ProgramDiff&);
   void settings();
+  void findTrivialAxes();
+  [[nodiscard]] bool sameShardings(const std::string& a, const std::string& b) const;
+  [[nodiscard]] std::string placeKey(const SnapshotStatement&, bool inB) const;
   void spread();
   void shardings(ProgramDiff&) const;
   [[nodiscard]] bool affected(size_t node) const;
@@ -51,7 +56,10 @@ private:
   std::vector<int32_t> ab_, ba_;
   std::vector<Found> found_;
   std::unordered_map<std::string, size_t> byKey_;
-  std::vector<int> cause_; // by node
+  std::unordered_map<std::string, size_t> locationsA_, locationsB_;
+  std::set<std::string> trivialAxes_;
+  std::vector<int> cause_;                 // by node
+  std::vector<std::vector<size_t>> users_; // by node: those that it is an operand of
   size_t types_ = 0, generated_ = 0;
 };
 

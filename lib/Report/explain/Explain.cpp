@@ -16,8 +16,9 @@ namespace {
 
 class Explainer {
 public:
-  Explainer(Module& m, const PropagationReport& report, const OpCollectives* runs = nullptr)
-      : m_(m), report_(report), runs_(runs), reasons_(m, report), names_(m) {}
+  Explainer(Module& m, const PropagationReport& report, const OpCollectives* runs = nullptr,
+            bool chains = true)
+      : m_(m), report_(report), runs_(runs), hasChains_(chains), reasons_(m, report), names_(m) {}
 
   std::vector<ExplainStep> chain(ValueId v, uint16_t d) const { return steps(reasons_.chain(v, d), ""); }
   std::vector<ExplainStep> sourceChain(ValueId v, uint16_t d) const { return chain(reasons_.source(v), d); }
@@ -61,7 +62,7 @@ public:
     if (r.cause.valid()) out.cause = m_.record(r.cause).name, out.causeLocation = location(r.cause);
     if (r.needs.valid()) out.needs = m_.record(r.needs).name, out.needsLocation = location(r.needs);
     out.why = sentence(r, out);
-    out.chain = pendingChains(r);
+    if (hasChains_) out.chain = pendingChains(r);
     if (!runs_)
       planSteps(from, to, out);
     else if (const auto* runs = runsFor(r.reshard))
@@ -279,6 +280,7 @@ private:
   Module& m_;
   const PropagationReport& report_;
   const OpCollectives* runs_;
+  bool hasChains_;
   Reasons reasons_;
   UserNames names_;
   std::map<std::array<uint32_t, 3>, ReshardPlan> plans_; // by from, to and type
@@ -296,8 +298,8 @@ ChainExplainer explainChains(Module& m, const PropagationReport& report) {
 }
 
 std::vector<ExplainReshard> explainProgram(Module& m, const PropagationReport& report,
-                                           const OpCollectives* runs) {
-  Explainer e(m, report, runs);
+                                           const OpCollectives* runs, bool chains) {
+  Explainer e(m, report, runs, chains);
   std::vector<ExplainReshard> out;
   for (const ReshardReason& r : report.reshards) out.push_back(e.reshard(r));
   return out;

@@ -20,7 +20,7 @@ public:
       : prepared_(prepared), t_(t), options_(options), prepare_(prepare), reasons_(t.propagated, t.report),
         localNames_(t.local), chains_(explainChains(t.propagated, t.report)), userNames_(t.propagated) {
     const OpCollectives runs = opCollectives(t);
-    reshards_ = explainProgram(t.propagated, t.report, &runs);
+    reshards_ = explainProgram(t.propagated, t.report, &runs, options.chains);
     for (size_t i = 0; i < t.report.reshards.size(); ++i) byOp_.emplace(t.report.reshards[i].reshard, i);
   }
 
@@ -129,6 +129,7 @@ private:
       return s;
     }
     s.why = "'" + s.op + "' communicates itself, because a dim that it reduces or shifts along is sharded";
+    if (!options_.chains) return s;
     const std::vector<AxisRef> axes = collectiveAxes(t_.local, c.op);
     for (ValueId v : m.operands(source)) {
       if (!m[v].sharding.valid() || !s.chain.empty()) continue;

@@ -80,9 +80,10 @@ using OpCollectives = std::unordered_map<OpId, std::vector<ExplainCollective>>;
 // compiled program runs; without it reshards have the steps of their plans.
 [[nodiscard]] ExplainValue explainValue(Module& m, const PropagationReport& report, ValueId v,
                                         const OpCollectives* runs = nullptr);
-// Every reshard of the program, in program order.
+// Every reshard of the program, in program order. Without `chains` these are empty, which takes less time.
 [[nodiscard]] std::vector<ExplainReshard> explainProgram(Module& m, const PropagationReport& report,
-                                                         const OpCollectives* runs = nullptr);
+                                                         const OpCollectives* runs = nullptr,
+                                                         bool chains = true);
 // Why dim `dim` of `v` is sharded, back to an annotation. Caches: for many queries about one unchanged
 // program.
 using ChainExplainer = std::function<std::vector<ExplainStep>(ValueId v, uint16_t dim)>;

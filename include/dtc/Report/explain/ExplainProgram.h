@@ -120,6 +120,7 @@ using PrepareProgram = std::function<std::optional<Module>(SourceText)>;
 struct ExplainOptions {
   PropagateOptions propagation;
   bool changes = true;   // search for changes
+  bool chains = true;    // trace reasons back to annotations
   bool full = false;     // for each collective, not only for one of each group
   int64_t work = 100000; // ops propagated to try changes, at most
   Progress progress;     // called for each collective that is searched; may be empty
