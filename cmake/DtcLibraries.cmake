@@ -32,6 +32,17 @@ if(DTC_DNNL_INCLUDE AND DTC_DNNL_LIBRARY)
   target_link_libraries(dtcDnnl INTERFACE "${DTC_DNNL_LIBRARY}")
 endif()
 
+# Graphviz (EPL 1.0): lays out the graphs of `dtc report`. Its layout plugins are in a folder of their own.
+find_path(DTC_GRAPHVIZ_INCLUDE NAMES gvc.h PATH_SUFFIXES graphviz)
+find_library(DTC_GVC_LIBRARY NAMES gvc)
+find_library(DTC_CGRAPH_LIBRARY NAMES cgraph)
+find_library(DTC_DOT_LIBRARY NAMES gvplugin_dot_layout PATH_SUFFIXES graphviz)
+if(DTC_GRAPHVIZ_INCLUDE AND DTC_GVC_LIBRARY AND DTC_CGRAPH_LIBRARY AND DTC_DOT_LIBRARY)
+  add_library(dtcGraphviz INTERFACE)
+  target_include_directories(dtcGraphviz SYSTEM INTERFACE "${DTC_GRAPHVIZ_INCLUDE}")
+  target_link_libraries(dtcGraphviz INTERFACE "${DTC_GVC_LIBRARY}" "${DTC_CGRAPH_LIBRARY}" "${DTC_DOT_LIBRARY}")
+endif()
+
 # zlib: for compressed .npz files.
 find_package(ZLIB)
 if(NOT ZLIB_FOUND)
@@ -55,7 +66,7 @@ endif()
 add_library(dtcAll INTERFACE) # all floors
 
 # Folders whose sources are separate plugins or shared libraries.
-set(DTC_PLUGIN_FOLDERS "/Clang/|/OneDnn/|/Api/C/")
+set(DTC_PLUGIN_FOLDERS "/Clang/|/OneDnn/|/Graphviz/|/Api/C/")
 
 # Several sources of a folder are one translation unit, because most of the time of a compiler or of clang-tidy is
 # spent on the headers of a file. With DTC_UNITY=OFF each file is a translation unit.
@@ -135,7 +146,7 @@ endfunction()
 function(dtc_embed name function pattern)
   file(GLOB files CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/${pattern}")
   list(JOIN files "|" joined)
-  set(out "${CMAKE_BINARY_DIR}/embedded/${name}.cpp")
+  set(out "${CMAKE_BINARY_DIR}/embedded/${function}.cpp")
   set(script "${CMAKE_SOURCE_DIR}/cmake/DtcEmbed.cmake")
   add_custom_command(OUTPUT "${out}" COMMAND "${CMAKE_COMMAND}" -DOUT=${out} -DFUNCTION=${function} "-DFILES=${joined}" -P "${script}"
                      DEPENDS ${files} "${script}" VERBATIM)

@@ -33,14 +33,15 @@ Verb exportVerb();
 Verb importVerb();
 Verb modelVerb();
 Verb optVerb();
+Verb reportVerb();
 Verb runVerb();
 Verb viewVerb();
 
 const std::vector<Verb>& verbTable() {
   static const std::vector<Verb> table = {
-      optVerb(),     compileVerb(), runVerb(),        explainVerb(),    viewVerb(),
-      checkVerb(),   modelVerb(),   importVerb(),     exportVerb(),     auditVerb(),
-      devicesVerb(), cacheVerb(),   checkpointVerb(), completionVerb(), diffVerb(),
+      optVerb(),     compileVerb(), runVerb(),        explainVerb(),    viewVerb(),   reportVerb(),
+      diffVerb(),    checkVerb(),   modelVerb(),      importVerb(),     exportVerb(), auditVerb(),
+      devicesVerb(), cacheVerb(),   checkpointVerb(), completionVerb(),
   };
   return table;
 }

@@ -1,0 +1,58 @@
+#pragma once
+// What propagation says of a program: its values, collectives and costs by line, and its graph.
+#include "dtc/Passes/trace/TraceCollectives.h"
+#include "dtc/Report/explain/ExplainProgram.h"
+#include "report/SourceIndex.h"
+
+#include <unordered_map>
+
+namespace dtc {
+
+// "@pod{dp, _ | sum(tp)}" as data: {"text", "mesh", "dims", "pending"}.
+[[nodiscard]] ReportValue shardingData(const Module&, ShardingId);
+// [{"name", "axes": [{"name", "size"}], "devices"}]
+[[nodiscard]] ReportValue meshData(const Module&);
+
+// A node of the graph: an op of the text, an argument or the results. Ops of a region are inside of it.
+struct GraphNode {
+  enum Kind : uint8_t { Op, Argument, Results } kind = Op;
+  std::string op, label;
+  std::vector<int> values; // that it defines
+  int line = -1, layer = -1;
+  int region = -1; // the node of the op whose region has it
+  std::set<int> collectives;
+  std::vector<std::string> parameters; // arguments that only this op reads, such as weights
+};
+struct GraphEdge {
+  int from = 0, to = 0, value = -1;
+  double bytes = 0;
+  std::set<int> collectives; // of reshards between the two
+};
+struct ReportGraph {
+  std::vector<GraphNode> nodes;
+  std::vector<GraphEdge> edges;
+  size_t gradientOps = 0; // generated ops, which are not drawn
+};
+
+struct GlobalData {
+  std::vector<LineFacts> lines;
+  std::vector<ReportValue> values;
+  std::vector<int> valueLines; // by value
+  ReportValue collectives = ReportValue::array();
+  ReportValue summary;
+  ReportGraph graph;
+  // Of each collective of the local program: what identifies it in later text, and its row of `collectives`.
+  struct Identity {
+    std::string key;
+    uint32_t location = 0;
+    int collective = 0;
+  };
+  std::vector<Identity> identities;
+};
+
+// "all_reduce tp 4096": kind, axes and bytes received.
+[[nodiscard]] std::string collectiveKey(const Module&, OpId, const Mesh&, const NominalMachine&);
+
+[[nodiscard]] GlobalData globalData(CollectiveTrace&, const ProgramReport&, const SourceIndex&);
+
+} // namespace dtc

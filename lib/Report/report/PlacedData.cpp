@@ -1,0 +1,307 @@
+#include "report/PlacedData.h"
+
+#include "dtc/IR/DevicePrograms.h"
+#include "dtc/IR/LocalShape.h"
+#include "dtc/IR/OpRecord.h"
+#include "dtc/IR/text/Naming.h"
+#include "dtc/Kernel/Kernel.h"
+#include "dtc/Passes/analysis/OpWork.h"
+#include "dtc/Passes/analysis/PipelineText.h"
+#include "dtc/Passes/analysis/TargetOf.h"
+#include "dtc/Passes/memory/PlanMemory.h"
+#include "dtc/Support/Words.h"
+#include "report/Timeline.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace dtc {
+
+namespace {
+
+// A table: the names of the columns once, then rows of values.
+ReportValue table(std::initializer_list<const char*> columns) {
+  ReportValue out = {{"columns", ReportValue::array()}, {"rows", ReportValue::array()}};
+  for (const char* c : columns) out["columns"].push_back(c);
+  return out;
+}
+
+// Microseconds: five digits of a short time, to the nanosecond for a long one.
+ReportValue microseconds(double seconds) {
+  const double us = seconds < 1e-4 ? std::round(seconds * 1e12) / 1e6 : std::round(seconds * 1e9) / 1e3;
+  return us == std::floor(us) ? ReportValue(static_cast<int64_t>(us)) : ReportValue(us); // short text
+}
+
+constexpr int64_t kSmallBuffer = 20000;      // a buffer of less than this part of the arena is not listed
+constexpr size_t kMaxSourceBytes = 1u << 20; // of all kernels
+// In a larger module kernels have no comments: each prints names, which takes time in proportion to the module.
+constexpr size_t kMaxCommented = 20000;
+
+class PlacedMaker {
+public:
+  PlacedMaker(Module& m, FuncId entry, const LineMap& lines, const GlobalData* global)
+      : m_(m), entry_(entry), lines_(lines), target_(targetOf(m, entry)),
+        kernelSet_({.target = generated(target_), .comments = m.ops.size() < kMaxCommented}) {
+    if (global)
+      for (const GlobalData::Identity& i : global->identities) collectiveOf_.emplace(i.key, &i);
+  }
+
+  PlacedData make() {
+    out_.schedule = out_.memory = out_.kernels = ReportValue::array();
+    for (FuncId f : functionsOfProgram(m_, entry_)) function(f);
+    if (const auto run = readPipeline(m_, entry_)) out_.schedule[0]["pipeline"] = pipeline(*run);
+    kernelSources();
+    return std::move(out_);
+  }
+
+private:
+  // Convolution and attention are shown as the generated kernels that run without cuDNN and oneDNN.
+  static Target generated(Target t) {
+    t.convDTypes = t.attentionDTypes = 0;
+    return t;
+  }
+
+  void function(FuncId f) {
+    const Timeline t = timelineOf(m_, f);
+    Diagnostics diags;
+    const auto plan = readMemoryPlan(m_, f, diags);
+    if (!plan) out_.error = diags.all().empty() ? "the program has no memory plan" : diags.all()[0].message();
+    const Naming names(m_, f);
+    ReportValue one = {{"function", "@" + std::string(m_.strings[m_[f].name])}};
+    if (const auto devices = devicesOf(m_, f); !devices.empty()) one["devices"] = devices;
+    one["streams"] = t.streams;
+    one["us"] = microseconds(t.seconds), one["compute_us"] = microseconds(t.computeSeconds);
+    one["exposed_us"] = microseconds(t.exposedSeconds), one["complete"] = t.complete;
+    one["steps"] = table({"kind", "stream", "what", "value", "begin_us", "us", "exposed_us", "times", "line",
+                          "collective", "kernel", "live_bytes"});
+    std::vector<int64_t> live = plan ? liveBytes(*plan) : std::vector<int64_t>();
+    for (const TimelineStep& s : t.steps)
+      one["steps"]["rows"].push_back(row(s, f, names, plan ? &*plan : nullptr, live));
+    out_.schedule.push_back(std::move(one));
+    out_.schedule.back()["words"] = words_;
+    if (plan) out_.memory.push_back(memory(*plan, t, f, names));
+  }
+
+  ReportValue row(const TimelineStep& s, FuncId f, const Naming& names, const MemoryPlan* plan,
+                  const std::vector<int64_t>& live) {
+    static constexpr const char* kKinds[] = {"compute", "communicate", "repeat", "host"};
+    std::string value;
+    for (uint32_t r = 0; r < m_[s.op].numResults && r < 2; ++r)
+      value += (r ? ", " : "") + names(m_.result(s.op, r));
+    if (s.kind == TimelineStep::Communicate) value = nameOfMessage(s.op, names, value);
+    const int line = lineOf(s.op);
+    const int collective = s.kind == TimelineStep::Communicate ? collectiveOf(s.op, f) : -1;
+    int64_t bytes = 0;
+    if (plan)
+      if (auto at = plan->position.find(s.op); at != plan->position.end())
+        bytes = live[at->second[s.kind == TimelineStep::Repeat]];
+    return {kKinds[s.kind],
+            s.stream,
+            whatOf(s.op),
+            value,
+            microseconds(s.begin),
+            microseconds(s.seconds),
+            microseconds(s.exposed),
+            static_cast<int64_t>(s.times),
+            line,
+            collective,
+            s.kind == TimelineStep::Compute ? kernelOf(s) : -1,
+            bytes};
+  }
+
+  // Words that many rows have are numbers: indices of `words`.
+  size_t word(const std::string& text) {
+    const auto [it, isNew] = wordIds_.emplace(text, words_.size());
+    if (isNew) words_.push_back(text);
+    return it->second;
+  }
+
+  std::string whatOf(OpId o) const {
+    if (hasGroups(m_.record(o).collective)) return collectiveName(m_.record(o).collective);
+    if (const AttrId kind = m_.attr(o, "kind"); kind.valid() && m_.record(o).regions == RegionKind::Fused)
+      return std::string(m_.strings[m_.attrs[kind].text]);
+    return m_.record(o).name;
+  }
+
+  // A message's result is a number until `done` gives it the name of the text: its operand is named instead.
+  std::string nameOfMessage(OpId o, const Naming& names, const std::string& own) const {
+    if (m_[o].numOperands == 0 || own.size() < 2 || own[1] < '0' || own[1] > '9') return own;
+    return names(m_.operand(o, 0));
+  }
+
+  // Of a kernel: the line of its last op that the text has.
+  int lineOf(OpId o) const {
+    int line = lines_(m_[o].loc);
+    if (m_.record(o).regions != RegionKind::Fused) return line;
+    forEachOp(m_, m_.region(o), [&](OpId inner) {
+      if (const int l = lines_(m_[inner].loc); l >= 0) line = l;
+    });
+    return line;
+  }
+
+  int collectiveOf(OpId o, FuncId f) const {
+    const auto [begin, end] = collectiveOf_.equal_range(collectiveKey(m_, o, meshValueOf(m_, f), {}));
+    if (begin == end) return -1;
+    for (auto it = begin; it != end; ++it)
+      if (it->second->location == m_[o].loc.begin) return it->second->collective;
+    return begin->second->collective;
+  }
+
+  static std::vector<int64_t> liveBytes(const MemoryPlan& plan) {
+    std::vector<int64_t> change(plan.numPositions + 2, 0);
+    for (const MemoryPlan::Buffer& b : plan.buffers)
+      for (const MemoryPlan::Range& r : b.live) {
+        change[std::min(r.first, plan.numPositions)] += b.bytes;
+        change[std::min(r.last, plan.numPositions) + 1] -= b.bytes;
+      }
+    for (size_t i = 1; i < change.size(); ++i) change[i] += change[i - 1];
+    return change;
+  }
+
+  ReportValue memory(const MemoryPlan& plan, const Timeline& t, FuncId f, const Naming& names) {
+    // By position: the first step that is not before it.
+    std::vector<size_t> stepAt(plan.numPositions + 1, t.steps.empty() ? 0 : t.steps.size() - 1);
+    size_t filled = 0;
+    for (size_t s = 0; s < t.steps.size(); ++s)
+      if (auto at = plan.position.find(t.steps[s].op); at != plan.position.end())
+        for (const uint32_t end = at->second[t.steps[s].kind == TimelineStep::Repeat];
+             filled <= end && filled < stepAt.size(); ++filled)
+          stepAt[filled] = s;
+    ReportValue out = {{"function", "@" + std::string(m_.strings[m_[f].name])},
+                       {"arena_bytes", plan.arenaBytes},
+                       {"least_bytes", plan.lowerBound},
+                       {"peak_step", stepAt[std::min(plan.peakPosition, plan.numPositions)]}};
+    out["buffers"] =
+        table({"value", "what", "offset", "bytes", "first_step", "last_step", "line", "at_peak"});
+    std::unordered_map<ValueId, bool> isResult;
+    for (ValueId v : m_[m_[f].body].yields) isResult[v] = true;
+    std::vector<ValueId> named(plan.buffers.size());
+    for (const MemoryPlan::Held& h : plan.values) {
+      ValueId& v = named[h.buffer];
+      const std::string name = names(h.value);
+      if (!v.valid() || (names(v)[1] <= '9' && name[1] > '9')) v = h.value; // a name of the text
+    }
+    int64_t small = 0, smallBytes = 0;
+    for (size_t b = 0; b < plan.buffers.size(); ++b) {
+      const MemoryPlan::Buffer& buffer = plan.buffers[b];
+      const ValueId v = named[b].valid() ? named[b] : buffer.value;
+      const bool argument =
+          m_[buffer.value].kind == ValueKind::BlockArg && BlockId(m_[buffer.value].owner) == m_[f].body;
+      const OpId by = m_.definingOp(buffer.value);
+      const char* what = argument                             ? "argument"
+                         : isResult.contains(v)               ? "result"
+                         : by.valid() && isLoadTimeOp(m_, by) ? "constant"
+                                                              : "value";
+      const int line = by.valid() ? lineOf(by) : lines_(m_[buffer.value].loc);
+      if (buffer.bytes < plan.arenaBytes / kSmallBuffer) {
+        ++small, smallBytes += buffer.bytes;
+        continue;
+      }
+      for (const MemoryPlan::Range& r : buffer.live) {
+        const size_t first = stepAt[std::min(r.first, plan.numPositions)],
+                     last = stepAt[std::min(r.last, plan.numPositions)];
+        const bool peak = r.first <= plan.peakPosition && plan.peakPosition <= r.last;
+        out["buffers"]["rows"].push_back(
+            {names(v), what, buffer.offset, buffer.bytes, first, last, line, peak ? 1 : 0});
+      }
+    }
+    out["left_out"] = {{"buffers", small}, {"bytes", smallBytes}};
+    return out;
+  }
+
+  // --- kernels ---
+
+  int kernelOf(const TimelineStep& s) {
+    if (m_.record(s.op).regions != RegionKind::Fused || isViewRegion(m_, s.op)) return -1;
+    auto call = kernelSet_.add(m_, s.op);
+    std::string name = whatOf(s.op);
+    int source = -1;
+    if (call) std::visit([&](const auto& c) { describe(c, name, source); }, *call);
+    const std::string key = name + "|" + std::to_string(s.flops) + "|" + std::to_string(s.bytes);
+    const auto [it, isNew] = kernelIds_.emplace(key, static_cast<int>(out_.kernels.size()));
+    if (isNew) {
+      out_.kernels.push_back({{"name", name},
+                              {"kind", whatOf(s.op)},
+                              {"uses", 0.0},
+                              {"flops", s.flops},
+                              {"bytes", s.bytes},
+                              {"us", microseconds(s.seconds)},
+                              {"lines", ReportValue::array()},
+                              {"source", source}});
+    }
+    ReportValue& kernel = out_.kernels[static_cast<size_t>(it->second)];
+    kernel["uses"] = kernel["uses"].get<double>() + s.times;
+    forEachOp(m_, m_.region(s.op), [&](OpId inner) {
+      const int line = lines_(m_[inner].loc);
+      if (line >= 0 && kernel["lines"].size() < 64 &&
+          std::ranges::find(kernel["lines"], ReportValue(line)) == kernel["lines"].end())
+        kernel["lines"].push_back(line);
+    });
+    return it->second;
+  }
+
+  void describe(const KernelCall& c, std::string& name, int& source) const {
+    source = static_cast<int>(c.kernel);
+    name = kernelSet_.kernels()[c.kernel].name;
+  }
+  void describe(const GemmCall& c, std::string& name, int& source) const {
+    name = "matmul";
+    if (!c.epilogue) return;
+    source = static_cast<int>(c.epilogue->kernel);
+    name += " + " + kernelSet_.kernels()[c.epilogue->kernel].name;
+  }
+  void describe(const FactorizationCall& c, std::string& name, int&) const { name = c.what.name(); }
+  template <class Call> void describe(const Call&, std::string&, int&) const {}
+
+  void kernelSources() {
+    size_t total = 0;
+    for (ReportValue& k : out_.kernels) {
+      const int source = k["source"].get<int>();
+      k.erase("source");
+      if (source < 0) {
+        if (k["kind"] == "gemm") k["library"] = target_.gpu ? "cuBLASLt" : "oneDNN";
+        continue;
+      }
+      const KernelSource& text = kernelSet_.kernels()[static_cast<size_t>(source)];
+      const std::string& code = target_.gpu ? text.cuda : text.cpp;
+      total += code.size();
+      if (total <= kMaxSourceBytes) k["source"] = code;
+      if (target_.gpu && !text.schedule.empty()) k["schedule"] = text.schedule;
+    }
+  }
+
+  static ReportValue pipeline(const PipelineRun& run) {
+    ReportValue out = {{"title", pipelineTitle(run)}, {"devices", run.shape.devices},
+                       {"chunks", run.shape.chunks},  {"microbatches", run.shape.microbatches},
+                       {"bubble", run.bubble},        {"messages", run.messages},
+                       {"bytes", run.bytes}};
+    if (run.closedForm) out["closed_form_bubble"] = *run.closedForm;
+    out["actions"] = table({"device", "phase", "stage", "microbatch", "begin_us", "us"});
+    static constexpr const char* kPhases[] = {"F", "B", "W"};
+    for (size_t d = 0; d < run.order.size(); ++d)
+      for (const PipelineAction& a : run.order[d])
+        out["actions"]["rows"].push_back({d, kPhases[static_cast<size_t>(a.phase)], a.stage, a.microbatch,
+                                          microseconds(a.begin), microseconds(a.end - a.begin)});
+    return out;
+  }
+
+  Module& m_;
+  FuncId entry_;
+  const LineMap& lines_;
+  Target target_;
+  KernelSet kernelSet_;
+  std::map<std::string, int> kernelIds_;
+  std::map<std::string, size_t> wordIds_;
+  ReportValue words_ = ReportValue::array();
+  std::multimap<std::string, const GlobalData::Identity*> collectiveOf_;
+  PlacedData out_;
+};
+
+} // namespace
+
+PlacedData placedData(Module& m, FuncId entry, const LineMap& lines, const GlobalData* global) {
+  return PlacedMaker(m, entry, lines, global).make();
+}
+
+} // namespace dtc

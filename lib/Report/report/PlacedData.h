@@ -1,0 +1,28 @@
+#pragma once
+// What the scheduled program says: its steps over time, its buffers in memory, its kernels.
+#include "dtc/IR/Module.h"
+#include "report/GlobalData.h"
+
+namespace dtc {
+
+struct PlacedData {
+  ReportValue schedule; // [{"devices", "streams", "steps", …}], one for each function of the program
+  ReportValue memory;   // likewise
+  ReportValue kernels;
+  std::string error; // why a part is missing, or ""
+};
+
+// `mappedLine`: the line that stands for a line, where equal layers are shown once.
+struct LineMap {
+  const SourceIndex& index;
+  const std::vector<int>& of; // by line; empty: all lines stand for themselves
+  [[nodiscard]] int operator()(SourceRange r) const {
+    const int line = index.at(r);
+    return line < 0 || of.empty() ? line : of[static_cast<size_t>(line)];
+  }
+};
+
+// `m` is placed. `target`: what kernels are printed for.
+[[nodiscard]] PlacedData placedData(Module& m, FuncId entry, const LineMap&, const GlobalData*);
+
+} // namespace dtc

@@ -1,0 +1,100 @@
+#include "report/SourceIndex.h"
+
+#include "explain/ExplainGroups.h"
+
+#include <algorithm>
+#include <map>
+
+namespace dtc {
+
+SourceIndex::SourceIndex(const SourceText& source) : source_(source) {
+  begins_.push_back(0);
+  for (size_t i = 0; i + 1 < source.text.size(); ++i)
+    if (source.text[i] == '\n') begins_.push_back(static_cast<uint32_t>(i + 1));
+}
+
+int SourceIndex::atOffset(uint32_t offset) const {
+  if (offset > source_.text.size()) return -1;
+  return static_cast<int>(std::ranges::upper_bound(begins_, offset) - begins_.begin()) - 1;
+}
+
+std::string_view SourceIndex::text(size_t line) const {
+  const size_t end = line + 1 < begins_.size() ? begins_[line + 1] : source_.text.size();
+  std::string_view text = std::string_view(source_.text).substr(begins_[line], end - begins_[line]);
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.remove_suffix(1);
+  return text;
+}
+
+ReportValue SourceIndex::files() const {
+  ReportValue out = ReportValue::array();
+  out.push_back({{"name", source_.name}, {"first", 0}});
+  for (const SourceText::Imported& i : source_.imported)
+    out.push_back({{"name", i.name}, {"first", atOffset(i.begin)}});
+  return out;
+}
+
+std::string SourceLayer::name() const {
+  std::string out = prefix;
+  if (const size_t at = out.rfind('#'); at != std::string::npos) out.replace(at, 1, std::to_string(number));
+  return out;
+}
+
+namespace {
+
+// Statements of one layer, at least: names such as ln1_w and ln2_w are not layers.
+constexpr size_t kFewestStatements = 3;
+
+// "blocks_#" and 0 for blocks_0_h; nothing if the first number ends the name.
+std::optional<std::pair<std::string, int64_t>> layerOf(const LineFacts& facts) {
+  const bool user = !facts.userPath.empty();
+  const NamePattern pattern = patternOf(user ? facts.userPath : facts.name);
+  const size_t at = pattern.text.find('#');
+  if (at == std::string::npos || at == 0 || (at + 1 == pattern.text.size() && !user)) return std::nullopt;
+  return std::pair(pattern.text.substr(0, at + 1), pattern.numbers[0]);
+}
+
+// Without the blanks that align columns, which depend on the lengths of names.
+std::string squeezed(const std::string& text) {
+  std::string out;
+  for (char c : text)
+    if (c != ' ' || (!out.empty() && out.back() != ' ')) out += c;
+  return out;
+}
+
+} // namespace
+
+SourceLayers layersOf(const SourceIndex& index, const std::vector<LineFacts>& facts) {
+  std::map<std::pair<std::string, int64_t>, std::vector<int>> found;
+  std::map<std::string, std::set<int64_t>> numbers;
+  std::map<std::string, size_t> statements;
+  for (size_t l = 0; l < facts.size(); ++l)
+    if (const auto layer = layerOf(facts[l])) {
+      found[*layer].push_back(static_cast<int>(l));
+      numbers[layer->first].insert(layer->second);
+      statements[layer->first] += facts[l].statement;
+    }
+  SourceLayers out;
+  out.of.assign(facts.size(), -1);
+  for (auto& [key, lines] : found) {
+    const size_t count = numbers[key.first].size();
+    const size_t own = statements[key.first];
+    if (count < 2 || (own > 0 && own < kFewestStatements * count) || lines.size() < kFewestStatements)
+      continue;
+    out.layers.push_back({key.first, key.second, std::move(lines)});
+  }
+  std::ranges::sort(out.layers, {}, [](const SourceLayer& l) { return std::pair(l.lines[0], l.number); });
+  std::map<std::string, int> first;
+  for (size_t i = 0; i < out.layers.size(); ++i) {
+    std::string signature = out.layers[i].prefix;
+    for (int l : out.layers[i].lines) {
+      out.of[static_cast<size_t>(l)] = static_cast<int>(i);
+      signature += "\n" + squeezed(patternOf(index.text(static_cast<size_t>(l))).text) + "\n" +
+                   facts[static_cast<size_t>(l)].shape;
+    }
+    const auto [it, isNew] = first.emplace(std::move(signature), static_cast<int>(i));
+    if (!isNew) out.layers[i].equalTo = it->second;
+  }
+  return out;
+}
+
+} // namespace dtc

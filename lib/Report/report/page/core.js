@@ -1,0 +1,282 @@
+"use strict";
+// The page of `dtc report`: state, links between panes, and what all panes use. docs/report.md documents the data.
+const doc = JSON.parse(document.getElementById("data").textContent);
+const state = {program: null, pane: "", selected: "", hovered: "", drawn: new Set()};
+
+// --- elements ---
+
+function fill(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name === "on") for (const [event, f] of Object.entries(value)) node.addEventListener(event, f);
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  for (const child of children.flat(3))
+    if (child !== null && child !== undefined && child !== "") node.append(child);
+  return node;
+}
+const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
+const draw = (tag, attributes, ...children) =>
+  fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+const byId = (id) => document.getElementById(id);
+
+// --- quantities ---
+
+function digits(v) { return v >= 100 ? v.toFixed(0) : v >= 10 ? v.toFixed(1) : v.toFixed(2); }
+function bytesText(b) {
+  for (const unit of ["B", "KiB", "MiB", "GiB", "TiB"]) {
+    if (b < 1024 || unit === "TiB") return (unit === "B" ? Math.round(b) : digits(b)) + " " + unit;
+    b /= 1024;
+  }
+}
+function timeText(us) {
+  if (us === 0) return "0";
+  if (us >= 1e6) return digits(us / 1e6) + " s";
+  if (us >= 1e3) return digits(us / 1e3) + " ms";
+  return us >= 1 ? digits(us) + " µs" : digits(us * 1e3) + " ns";
+}
+function countText(n) {
+  for (const [size, unit] of [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e4, "k"]])
+    if (n >= size) return digits(n / (unit === "k" ? 1e3 : size)) + " " + unit;
+  return String(Math.round(n));
+}
+const plural = (n, one, many) => n.toLocaleString("en") + " " + (n === 1 ? one : many || one + "s");
+// The ends of a long name.
+const short = (text, n) => text.length <= n ? text : text.slice(0, Math.ceil(n / 2) - 1) + "…" + text.slice(text.length - Math.floor(n / 2));
+// The rows of a table of the data as objects.
+function rowsOf(table) {
+  return table.rows.map((row) => Object.fromEntries(table.columns.map((c, i) => [c, row[i]])));
+}
+// Round numbers for the ticks of an axis from 0 to `max`.
+function ticks(max, count) {
+  if (!(max > 0)) return [0];
+  const raw = max / count, power = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((f) => f * power).find((s) => s >= raw);
+  const list = [];
+  for (let v = 0; v <= max * 1.0001; v += step) list.push(v);
+  return list;
+}
+
+// --- colors: of Okabe and Ito, which people with color blindness can tell apart ---
+
+const palette = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d31", "#999999"];
+const dark = () => document.documentElement.dataset.theme === "dark";
+function axisColor(name) {
+  const at = state.program.axes.indexOf(String(name));
+  const color = palette[(at < 0 ? 7 : at) % palette.length];
+  return dark() ? `color-mix(in srgb, ${color} 62%, white)` : color;
+}
+const tint = (color, percent) => `color-mix(in srgb, ${color} ${percent}%, var(--page))`;
+const axisName = (a) => typeof a === "string" ? a : a.axis;
+// A sharding in braces, with each axis in its color.
+function shardingText(sharding) {
+  if (!sharding) return "";
+  const text = sharding.text.replace(/^@\w*/, "");
+  return text.split(/(\w+)/).map((word) => state.program.axes.includes(word)
+    ? el("span", {class: "ax", style: `color:${axisColor(word)}`}, word) : word);
+}
+const collectiveText = (c) => c.kind + " " + c.axes.join(", ");
+function chip(id) {
+  const c = state.program.collectives[id];
+  const color = axisColor(c.axes[0]);
+  return el("span", {class: "chip", "data-k": keys("c" + id), style: `color:${color};border-color:${color}`,
+    title: c.value || ""}, collectiveText(c) + (c.messages > 1 ? " ×" + c.messages : ""));
+}
+
+// --- links. An element has keys: v3 a value, l12 a line, c1 a collective, k2 a kernel, d5 a device, a0 an axis,
+// s7 a step, b4 a buffer. It is lit if one of them is among those of the selection. ---
+
+function keys(...list) {
+  return list.flat(2).filter((k) => k !== undefined && k !== null && !/-1$|undefined|null/.test(k)).join(" ");
+}
+// What is lit with a key.
+function related(key) {
+  const p = state.program, kind = key[0], id = Number(key.slice(1)), set = new Set([key]);
+  const addLine = (l) => { if (l >= 0) set.add("l" + l); };
+  if (kind === "v" && p.values[id]) addLine(p.values[id].line);
+  if (kind === "l") for (const v of (p.lineAt.get(id) || {}).values || []) set.add("v" + v);
+  if (kind === "s" || kind === "b") {
+    const one = (kind === "s" ? p.steps : p.buffers)[id];
+    if (one) addLine(one.line);
+    if (one && one.collective >= 0) set.add("c" + one.collective);
+    if (one && one.kernel >= 0) set.add("k" + one.kernel);
+  }
+  return set;
+}
+function paint(root) {
+  const marks = [["lit", state.selected], ["hover", state.hovered]];
+  for (const [mark, key] of marks) {
+    for (const old of root.querySelectorAll("." + mark)) old.classList.remove(mark);
+    if (!key) continue;
+    const wanted = mark === "hover" ? new Set([key]) : related(key);
+    for (const one of root.querySelectorAll("[data-k]"))
+      if (one.dataset.k.split(" ").some((k) => wanted.has(k))) one.classList.add(mark);
+  }
+}
+function visiblePanes() { return [...document.querySelectorAll(".pane")].filter((p) => p.offsetParent !== null); }
+function select(key, from) {
+  state.selected = key || "";
+  for (const pane of visiblePanes()) reveal(pane, from);
+  paint(document.body);
+  describe();
+}
+// Unfolds and scrolls a pane so that the first element of the selection is seen.
+function reveal(pane, from) {
+  const hooks = panes.find((p) => p.id === pane.dataset.pane);
+  if (state.selected && hooks && hooks.reveal) hooks.reveal(state.selected);
+  paint(pane);
+  if (!state.selected || (from && pane.contains(from))) return;
+  const lit = pane.querySelector(".lit");
+  if (lit && !lit.closest(".draw")) lit.scrollIntoView({block: "nearest"});
+}
+function hover(key) {
+  if (key === state.hovered) return;
+  state.hovered = key;
+  for (const pane of visiblePanes()) paint(pane);
+}
+document.addEventListener("click", (e) => {
+  const one = e.target.closest("[data-k]");
+  if (!one || !one.dataset.k || document.body.dataset.dragged) return;
+  const key = one.dataset.k.split(" ")[0];
+  select(key === state.selected && !one.closest("footer") ? "" : key, one);
+});
+document.addEventListener("mouseover", (e) => {
+  const one = e.target.closest("[data-k]");
+  hover(one && one.dataset.k ? one.dataset.k.split(" ")[0] : "");
+});
+
+const linkTo = (key, text) => el("span", {class: "link", tabindex: 0, "data-k": key}, text);
+const lineLink = (l) => {
+  const line = l >= 0 && state.program.lineAt.get(l);
+  return line ? linkTo("l" + l, state.program.placeOf(l)) : "";
+};
+
+// The selection in words, below the panes.
+function describe() {
+  const p = state.program, foot = byId("selection"), key = state.selected;
+  foot.replaceChildren();
+  if (!key) {
+    foot.append(el("span", {class: "more", style: "margin:0"},
+      "Select a value, a line, a collective, a step or a device: it lights up in every pane. Keys: 1–7 panes, / search, Esc clear."));
+    return;
+  }
+  const id = Number(key.slice(1)), say = (what, ...more) =>
+    foot.append(el("span", {class: "what"}, what), ...more.filter(Boolean).map((m) => el("span", {class: "more"}, m)));
+  if (key[0] === "v" && p.values[id]) {
+    const v = p.values[id];
+    say([v.name + ": " + v.type + " ", shardingText(v.sharding)], v.user_name, v.path && "in the program: " + v.path,
+      v.bytes !== undefined && bytesText(v.bytes) + ", " + bytesText(v.device_bytes ?? v.bytes) + " on each device",
+      lineLink(v.line), el("span", {class: "link", on: {click: () => show("tensors")}}, "shards"));
+  } else if (key[0] === "l" && p.lineAt.get(id)) {
+    const l = p.lineAt.get(id);
+    say(p.placeOf(id), l.user, l.us && "computes " + timeText(l.us), l.comm_us && "communicates " + timeText(l.comm_us) + ", " + bytesText(l.comm_bytes),
+      el("span", {}, (l.values || []).map((v) => [linkTo("v" + v, p.values[v].name), " "])), el("span", {}, (l.collectives || []).map(chip)));
+  } else if (key[0] === "c" && p.collectives[id]) {
+    const c = p.collectives[id];
+    say(collectiveText(c), c.value, plural(c.messages, "message") + ", " + timeText(c.total_seconds * 1e6) + ", " + bytesText(c.total_bytes) + " received",
+      el("span", {}, c.lines.slice(0, 4).map((l) => [lineLink(l), " "])), el("span", {class: "link", on: {click: () => show("communication")}}, "reason"));
+  } else if (key[0] === "k" && p.kernels[id]) {
+    const k = p.kernels[id];
+    say(k.name, plural(k.uses, "use"), timeText(k.us) + " each", bytesText(k.bytes), countText(k.flops) + " flops", el("span", {class: "link", on: {click: () => show("kernels")}}, "source"));
+  } else if (key[0] === "s" && p.steps[id]) {
+    const s = p.steps[id];
+    say(s.what + " " + s.value, s.kind === "repeat" ? plural(s.times, "iteration") : "", timeText(s.begin_us) + " to " + timeText(s.begin_us + s.us) + " (" + timeText(s.us) + ")",
+      s.kind === "communicate" && (s.exposed_us > 0 ? timeText(s.exposed_us) + " exposed: the device waits" : "overlapped"), lineLink(s.line), s.collective >= 0 && chip(s.collective));
+  } else if (key[0] === "b" && p.buffers[id]) {
+    const b = p.buffers[id];
+    say(b.value, b.what, bytesText(b.bytes) + " at " + bytesText(b.offset), "live in steps " + b.first_step + " to " + b.last_step, b.at_peak ? "alive at the peak" : "", lineLink(b.line));
+  } else if (key[0] === "d") {
+    say("device " + deviceName(id), el("span", {class: "link", on: {click: () => show("tensors")}}, "what it holds"));
+  } else if (key[0] === "a") {
+    const rows = p.collectives.filter((c) => c.axes.includes(p.axes[id]));
+    say("axis " + p.axes[id], plural(rows.length, "kind") + " of collectives, " + timeText(rows.reduce((t, c) => t + c.total_seconds * 1e6, 0)));
+  }
+}
+// The index of a device as its coordinates: "dp=1 tp=0".
+function deviceName(d) {
+  const names = [];
+  for (const a of [...state.program.mesh.axes].reverse()) names.unshift(a.name + "=" + d % a.size), d = Math.floor(d / a.size);
+  return names.join(" ");
+}
+
+// --- panes ---
+
+const panes = []; // {id, title, draw(pane), reveal(key)?}; each file adds its own
+function show(id) {
+  const wanted = panes.find((p) => p.id === id) || panes[1];
+  state.pane = wanted.id;
+  const narrow = matchMedia("(max-width: 760px)").matches;
+  const source = byId("pane-source");
+  (narrow ? byId("right") : byId("left")).append(source);
+  source.hidden = narrow && wanted.id !== "source";
+  if (wanted.id === "source" && !narrow) { byId("pane-source").focus(); return; }
+  for (const p of panes) {
+    if (p.id !== "source") byId("pane-" + p.id).hidden = p.id !== wanted.id;
+    byId("tab-" + p.id).setAttribute("aria-selected", p.id === wanted.id);
+  }
+  drawPane(wanted);
+  if (narrow) drawPane(panes[0]);
+  history.replaceState(null, "", "#" + wanted.id);
+  reveal(byId("pane-" + wanted.id));
+}
+function drawPane(p) {
+  if (state.drawn.has(p.id)) return;
+  state.drawn.add(p.id);
+  const pane = byId("pane-" + p.id);
+  pane.replaceChildren();
+  p.draw(pane);
+  paint(pane);
+}
+// Draws the panes again, for another program or theme.
+function redraw() {
+  state.drawn.clear();
+  drawPane(panes[0]);
+  show(state.pane || "graph");
+}
+
+// A drawing that is dragged and zoomed: `apply` is called with the view {x, y, scale} after each change.
+function movable(box, view, apply) {
+  let from = null;
+  const zoom = (factor, cx, cy) => {
+    const scale = Math.min(Math.max(view.scale * factor, view.min || 0.02), view.max || 8);
+    view.x = cx - (cx - view.x) * scale / view.scale;
+    view.y = cy - (cy - view.y) * scale / view.scale;
+    view.scale = scale;
+    apply();
+  };
+  box.addEventListener("wheel", (e) => {
+    e.preventDefault();
+    const r = box.getBoundingClientRect();
+    zoom(Math.exp(-e.deltaY * 0.0015), e.clientX - r.left, e.clientY - r.top);
+  }, {passive: false});
+  const pointers = new Map();
+  box.addEventListener("pointerdown", (e) => {
+    pointers.set(e.pointerId, e);
+    from = {x: e.clientX - view.x, y: e.clientY - view.y, moved: false};
+  });
+  box.addEventListener("pointermove", (e) => {
+    if (!pointers.has(e.pointerId)) return;
+    const before = [...pointers.values()];
+    pointers.set(e.pointerId, e);
+    const now = [...pointers.values()];
+    if (now.length === 2) { // pinch
+      const span = (p) => Math.hypot(p[0].clientX - p[1].clientX, p[0].clientY - p[1].clientY);
+      const r = box.getBoundingClientRect();
+      zoom(span(now) / Math.max(span(before), 1), (now[0].clientX + now[1].clientX) / 2 - r.left, (now[0].clientY + now[1].clientY) / 2 - r.top);
+      return;
+    }
+    if (!from.moved && Math.hypot(e.clientX - from.x - view.x, e.clientY - from.y - view.y) < 4) return;
+    if (!from.moved) box.setPointerCapture(e.pointerId);
+    from.moved = true;
+    document.body.dataset.dragged = "1"; // the click that ends a drag selects nothing
+    view.x = e.clientX - from.x, view.y = e.clientY - from.y;
+    apply();
+  });
+  const end = (e) => {
+    pointers.delete(e.pointerId);
+    setTimeout(() => delete document.body.dataset.dragged, 0);
+  };
+  box.addEventListener("pointerup", end);
+  box.addEventListener("pointercancel", end);
+  return zoom;
+}

@@ -1,0 +1,151 @@
+// The program as a graph, whose layers and regions are unfolded in place.
+const graphPane = {id: "graph", title: "Graph", open: new Set(), view: null};
+panes.push(graphPane);
+
+graphPane.draw = (pane) => {
+  const g = state.program.graph;
+  if (!g) { pane.append(missing("graph")); return; }
+  const clusters = g.drawings[0].nodes.filter((n) => n.kind === "cluster");
+  const box = el("div", {class: "draw graph", tabindex: 0, role: "img", "aria-label": "graph of the program"});
+  const fit = () => { fitGraph(box); };
+  const all = (open) => { graphPane.open = new Set(open ? clusters.map((c) => g.drawings[0].nodes.indexOf(c)) : []); render(box); fit(); };
+  const button = (text, title, click) => el("button", {title, on: {click}}, text);
+  pane.append(el("div", {class: "bar"}, button("−", "zoom out", () => graphPane.zoom(0.7, box.clientWidth / 2, box.clientHeight / 2)),
+    button("+", "zoom in", () => graphPane.zoom(1.4, box.clientWidth / 2, box.clientHeight / 2)), button("Fit", "the whole graph", fit),
+    clusters.length ? button("Unfold all", "layers and regions", () => all(true)) : "", clusters.length ? button("Fold all", "", () => all(false)) : "",
+    el("span", {class: "note", style: "margin:0"}, g.gradient_ops ? plural(g.gradient_ops, "generated op") + " (gradients) not drawn" : "",
+      g.engine === "layers" ? " Plain layout: this dtc was built without Graphviz, or the graph is too large." : "")));
+  pane.append(box, el("div", {class: "legend graph-legend"}, legendItem(axisSwatches(), "collectives by axis"),
+    el("span", {}, "line width: bytes; dashed: resharded; ▸ layer or region: click to unfold")));
+  graphPane.box = box;
+  graphPane.view = {x: 0, y: 0, scale: 1, min: 0.03, max: 4};
+  graphPane.zoom = movable(box, graphPane.view, () => graphPane.place());
+  if (!graphPane.started && clusters.length === 1) graphPane.open.add(g.drawings[0].nodes.indexOf(clusters[0]));
+  graphPane.started = true;
+  render(box);
+  requestAnimationFrame(fit);
+};
+graphPane.reveal = (key) => {
+  const g = state.program.graph;
+  if (!g || !graphPane.box) return;
+  if (!graphPane.box.querySelector("g.node:not(.cluster)[data-k]")) return;
+  const lit = [...graphPane.box.querySelectorAll("g.node")].find((n) => n.dataset.k.split(" ").some((k) => related(key).has(k)));
+  if (!lit) return;
+  const at = lit.getBoundingClientRect(), r = graphPane.box.getBoundingClientRect(), v = graphPane.view;
+  if (at.left >= r.left && at.right <= r.right && at.top >= r.top && at.bottom <= r.bottom) return;
+  v.x += r.left + r.width / 2 - (at.left + at.width / 2);
+  v.y += r.top + r.height / 2 - (at.top + at.height / 2);
+  graphPane.place();
+};
+
+function axisSwatches() {
+  return state.program.axes.map((a) => el("span", {class: "ax", style: `color:${axisColor(a)};margin-right:6px`}, "■ " + a));
+}
+const legendItem = (sign, text) => el("span", {}, sign, " ", text);
+
+function fitGraph(box) {
+  const v = graphPane.view, w = box.clientWidth, h = box.clientHeight;
+  if (!w || !graphPane.size) return;
+  // Text stays readable: a graph that is too tall is shown from its top.
+  const across = (w - 20) / graphPane.size.width, down = (h - 20) / graphPane.size.height;
+  v.scale = Math.min(1.25, Math.max(Math.min(across, down), Math.min(across, 0.6)));
+  v.x = Math.max((w - graphPane.size.width * v.scale) / 2, 10);
+  v.y = Math.max((h - graphPane.size.height * v.scale) / 2, 10);
+  graphPane.place();
+}
+
+// Makes room for unfolded nodes: along each direction a monotone map, which stretches the ranges of their boxes.
+function stretch(ranges) {
+  const ends = [...new Set(ranges.flatMap((r) => [r.from, r.to]))].sort((a, b) => a - b);
+  const pieces = [];
+  for (let i = 0; i + 1 < ends.length; ++i) {
+    const factor = Math.max(1, ...ranges.filter((r) => r.from <= ends[i] && r.to >= ends[i + 1]).map((r) => r.size / (r.to - r.from)));
+    if (factor > 1) pieces.push({from: ends[i], to: ends[i + 1], factor});
+  }
+  return (x) => {
+    let out = x;
+    for (const p of pieces) if (x > p.from) out += (Math.min(x, p.to) - p.from) * (p.factor - 1);
+    return out;
+  };
+}
+
+function render(box) {
+  const g = state.program.graph, top = g.drawings[0], pad = 12, head = 20;
+  const inner = (n) => g.drawings[n.drawing];
+  const opened = top.nodes.map((n, i) => [n, i]).filter(([n, i]) => n.kind === "cluster" && graphPane.open.has(i));
+  const toX = stretch(opened.map(([n]) => ({from: n.box[0], to: n.box[0] + n.box[2], size: inner(n).width + 2 * pad})));
+  const toY = stretch(opened.map(([n]) => ({from: n.box[1], to: n.box[1] + n.box[3], size: inner(n).height + 2 * pad + head})));
+  const root = draw("g");
+  graphPane.size = {width: toX(top.width), height: toY(top.height)};
+  drawEdges(root, top, (x, y) => [toX(x), toY(y)]);
+  top.nodes.forEach((n, i) => {
+    const x0 = toX(n.box[0]), y0 = toY(n.box[1]), x1 = toX(n.box[0] + n.box[2]), y1 = toY(n.box[1] + n.box[3]);
+    if (n.kind === "cluster" && graphPane.open.has(i)) {
+      const d = inner(n), left = (x0 + x1 - d.width) / 2;
+      const frame = draw("g", {class: "node cluster open", "data-k": ""}, draw("rect", {class: "shape", x: Math.min(x0, left - pad), y: y0, width: Math.max(x1 - x0, d.width + 2 * pad), height: y1 - y0, rx: 6, style: "fill:var(--pane)"}),
+        draw("text", {x: Math.min(x0, left - pad) + 8, y: y0 + 15, style: "font-weight:600"}, "▾ " + n.name + (n.equal > 1 ? " (" + n.equal + " equal layers)" : "")));
+      frame.addEventListener("click", (e) => { e.stopPropagation(); toggleCluster(i); });
+      root.append(frame);
+      const inside = draw("g", {transform: `translate(${left} ${(y0 + y1 - d.height + head) / 2})`});
+      drawEdges(inside, d, (x, y) => [x, y]);
+      d.nodes.forEach((m) => inside.append(drawNode(m, m.box[0], m.box[1])));
+      root.append(inside);
+    } else {
+      root.append(drawNode(n, (x0 + x1 - n.box[2]) / 2, (y0 + y1 - n.box[3]) / 2, n.kind === "cluster" ? i : -1));
+    }
+  });
+  const svg = draw("svg", {width: "100%", height: "100%"}, draw("defs", {}, arrow("tip", "var(--box-line)"), state.program.axes.map((a, i) => arrow("tip" + i, axisColor(a)))), root);
+  box.replaceChildren(svg);
+  graphPane.place = () => root.setAttribute("transform", `translate(${graphPane.view.x} ${graphPane.view.y}) scale(${graphPane.view.scale})`);
+  graphPane.place();
+  paint(box);
+}
+function toggleCluster(i) {
+  if (document.body.dataset.dragged) return;
+  if (graphPane.open.has(i)) graphPane.open.delete(i); else graphPane.open.add(i);
+  render(graphPane.box);
+  fitGraph(graphPane.box);
+}
+function arrow(id, color) {
+  return draw("marker", {id, viewBox: "0 0 8 8", refX: 7.5, refY: 4, markerWidth: 8, markerHeight: 8, markerUnits: "userSpaceOnUse", orient: "auto"},
+    draw("path", {d: "M0 0L8 4L0 8z", style: `fill:${color}`}));
+}
+function drawEdges(root, drawing, at) {
+  const most = Math.max(1, ...drawing.edges.map((e) => e.bytes));
+  for (const e of drawing.edges) {
+    const points = [];
+    for (let i = 0; i + 1 < e.points.length; i += 2) points.push(at(e.points[i], e.points[i + 1]).map((v) => Math.round(v)).join(" "));
+    if (points.length < 2) continue;
+    const d = "M" + points[0] + (points.length >= 4 ? "C" : "L") + points.slice(1).join(" ");
+    const c = (e.collectives || [])[0], axis = c === undefined ? -1 : state.program.axes.indexOf(state.program.collectives[c].axes[0]);
+    const v = state.program.values[e.value];
+    root.append(draw("path", {class: "edge shape", d, "data-k": keys("v" + e.value, (e.collectives || []).map((k) => "c" + k)),
+      style: `fill:none;stroke-width:${(1 + 3 * Math.sqrt(e.bytes / most)).toFixed(1)};` + (axis >= 0 ? `stroke:${axisColor(state.program.axes[axis])};stroke-dasharray:6 3` : ""),
+      "marker-end": `url(#tip${axis >= 0 ? axis : ""})`}, draw("title", {}, (v ? v.name + ": " + v.type + " " + (v.sharding ? v.sharding.text : "") : "") +
+        (e.collectives ? "\nresharded by " + e.collectives.map((k) => collectiveText(state.program.collectives[k])).join(", ") : ""))));
+  }
+}
+const nodeColors = {op: "var(--box)", argument: "var(--page)", results: "var(--page)", port: "var(--page)", cluster: "var(--pane)"};
+function drawNode(n, x, y, cluster = -1) {
+  const [, , w, h] = n.box;
+  const node = draw("g", {class: "node " + n.kind, transform: `translate(${x} ${y})`, "data-k": keys((n.values || []).slice(0, n.kind === "cluster" ? 9999 : 9).map((v) => "v" + v), n.line >= 0 ? "l" + n.line : [], (n.lines || []).map((l) => "l" + l), (n.collectives || []).map((c) => "c" + c))},
+    draw("rect", {class: "shape", width: w, height: h, rx: n.kind === "argument" || n.kind === "port" ? 10 : 3, style: `fill:${nodeColors[n.kind]}` + (n.kind === "port" ? ";stroke-dasharray:3 2" : "")}));
+  n.text.forEach((t, i) => node.append(draw("text", {x: 8, y: 15 + 15 * i, class: i && n.kind !== "cluster" ? "dim" : "", style: i ? "" : "font-weight:600"}, t)));
+  (n.collectives || []).slice(0, 3).forEach((c, i) => {
+    const color = axisColor(state.program.collectives[c].axes[0]);
+    node.append(draw("text", {x: 8, y: 15 + 15 * (n.text.length + i), style: `fill:${color};font-weight:600`}, "● " + collectiveText(state.program.collectives[c])));
+  });
+  if (cluster >= 0) node.addEventListener("click", (e) => { e.stopPropagation(); toggleCluster(cluster); });
+  return node;
+}
+// Marks nodes whose text has the words, and moves to the first.
+function searchGraph(words) {
+  if (!graphPane.box) return 0;
+  let count = 0;
+  for (const n of graphPane.box.querySelectorAll("g.node")) {
+    const found = words !== "" && n.textContent.toLowerCase().includes(words);
+    n.classList.toggle("found", found);
+    count += found;
+  }
+  return count;
+}

@@ -1,0 +1,132 @@
+// The steps of a device over time, by stream, and the diagram of a pipeline.
+const schedulePane = {id: "schedule", title: "Schedule", from: 0, to: 0};
+panes.push(schedulePane);
+
+schedulePane.draw = (pane) => {
+  const p = state.program, s = p.schedule;
+  if (!s) { pane.append(missing("schedule")); return; }
+  if (s.pipeline) pane.append(...pipelineDiagram(s.pipeline, pane.clientWidth - 24));
+  const share = s.us > 0 ? Math.round(s.exposed_us / s.us * 100) : 0;
+  pane.append(el("h2", {}, "Steps of ", s.devices ? "devices " + s.devices.join(", ") + " (" + s.function + ")" : "each device", ", compiled for ", p.target),
+    el("p", {class: "note"}, `One run takes ${timeText(s.us)} on the nominal machine: ${timeText(s.compute_us)} of computation, and ${timeText(s.exposed_us)} (${share} %) in which the device waits for messages.` + (s.complete ? "" : " Unknown sizes count as nothing, unknown loops as one iteration.") + (p.schedules.length > 1 ? " Waiting for other stages is not included." : "")));
+  schedulePane.from = 0, schedulePane.to = s.us || 1;
+  const box = el("div", {class: "draw", tabindex: 0, role: "img", "aria-label": "steps over time"});
+  const zoom = (factor) => { zoomTime(factor, 0.5); };
+  pane.append(el("div", {class: "bar"}, functionChoice(), el("button", {title: "zoom out", on: {click: () => zoom(1 / 1.6)}}, "−"), el("button", {title: "zoom in", on: {click: () => zoom(1.6)}}, "+"),
+    el("button", {on: {click: () => { schedulePane.from = 0, schedulePane.to = s.us || 1; drawSteps(); }}}, "All"), el("span", {class: "note", style: "margin:0"}, "wheel: zoom; drag: move")), box);
+  schedulePane.box = box;
+  box.addEventListener("wheel", (e) => { e.preventDefault(); const r = box.getBoundingClientRect(); zoomTime(Math.exp(-e.deltaY * 0.0015), Math.min(Math.max((e.clientX - r.left - 90) / (r.width - 100), 0), 1)); }, {passive: false});
+  let drag = null;
+  box.addEventListener("pointerdown", (e) => { drag = {x: e.clientX, from: schedulePane.from, to: schedulePane.to}; });
+  box.addEventListener("pointermove", (e) => {
+    if (!drag || Math.abs(e.clientX - drag.x) < 4 || drag.to - drag.from >= s.us * 0.999) return;
+    document.body.dataset.dragged = "1";
+    const shift = Math.min(Math.max((drag.x - e.clientX) / (box.clientWidth - 100) * (drag.to - drag.from), -drag.from), s.us - drag.to);
+    schedulePane.from = drag.from + shift, schedulePane.to = drag.to + shift;
+    drawSteps();
+  });
+  for (const end of ["pointerup", "pointerleave"]) box.addEventListener(end, () => { drag = null; setTimeout(() => delete document.body.dataset.dragged, 0); });
+  const swatch = (style) => draw("svg", {width: 16, height: 11, style: "display:inline-block;vertical-align:-1px"}, hatchDefs(), draw("rect", {width: 16, height: 11, style}));
+  pane.append(el("div", {class: "legend"}, legendItem(swatch("fill:var(--compute)"), "kernel or library call"), s.streams.slice(1).map((n) => legendItem(swatch(`fill:${streamColor(n)}`), "messages over " + n)),
+    legendItem(swatch("fill:url(#wait)"), "exposed: the device waits"), p.steps.some((x) => x.kind === "repeat") ? legendItem(swatch("fill:var(--box);stroke:var(--box-line)"), "further iterations of a loop") : ""));
+  drawSteps();
+  pane.append(stepTable());
+};
+schedulePane.reveal = (key) => {
+  if (!schedulePane.box || !state.program.schedule) return;
+  const set = related(key), i = state.program.steps.findIndex((s, n) => stepKeys(s, n).some((k) => set.has(k)));
+  if (i < 0) return;
+  const s = state.program.steps[i], wide = schedulePane.to - schedulePane.from;
+  if (s.begin_us >= schedulePane.from && s.begin_us <= schedulePane.to) { drawSteps(); return; }
+  schedulePane.from = Math.max(0, Math.min(s.begin_us - wide / 3, state.program.schedule.us - wide)), schedulePane.to = schedulePane.from + wide;
+  drawSteps();
+};
+
+function functionChoice() {
+  const p = state.program;
+  if (p.schedules.length < 2) return "";
+  return el("select", {"aria-label": "devices", on: {change: (e) => { useFunction(Number(e.target.value)); redraw(); }}},
+    p.schedules.map((s, i) => el("option", {value: i, selected: i === p.functionIndex}, (s.devices ? "devices " + short(s.devices.join(", "), 30) + " " : "") + s.function)));
+}
+const streamColor = (name) => axisColor(name.split(", ")[0].replace(/:.*/, ""));
+const stepKeys = (s, i) => ["s" + i, s.collective >= 0 ? "c" + s.collective : "", s.kernel >= 0 ? "k" + s.kernel : "", s.line >= 0 ? "l" + s.line : ""].filter(Boolean);
+const hatchDefs = () => draw("defs", {}, draw("pattern", {id: "wait", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)"},
+  draw("rect", {width: 6, height: 6, style: "fill:var(--wait)"}), draw("line", {x1: 0, y1: 0, x2: 0, y2: 6, style: "stroke:var(--text);stroke-width:1.6;opacity:.55"})));
+
+function zoomTime(factor, at) {
+  const all = state.program.schedule.us || 1, width = schedulePane.to - schedulePane.from;
+  const wide = Math.min(Math.max(width / factor, all / 1e6), all), center = schedulePane.from + width * at;
+  schedulePane.from = Math.min(Math.max(center - wide * at, 0), all - wide);
+  schedulePane.to = schedulePane.from + wide;
+  drawSteps();
+}
+function drawSteps() {
+  const p = state.program, s = p.schedule, box = schedulePane.box, lane = 34, left = 90;
+  const width = Math.max(box.clientWidth || 600, 300), room = width - left - 10;
+  const {from, to} = schedulePane, scale = room / (to - from), x = (t) => left + (t - from) * scale;
+  const bottom = 8 + s.streams.length * lane, svg = draw("svg", {width, height: bottom + 26}, hatchDefs());
+  svg.append(draw("clipPath", {id: "time"}, draw("rect", {x: left, y: 0, width: room + 2, height: bottom + 4})));
+  for (const t of ticks(to - from, Math.max(2, Math.floor(room / 90)))) {
+    const at = x(from + t);
+    svg.append(draw("line", {class: "grid", x1: at, y1: 4, x2: at, y2: bottom + 4}), draw("text", {class: "dim", x: at, y: bottom + 17, "text-anchor": at > width - 40 ? "end" : "middle"}, timeText(from + t)));
+  }
+  s.streams.forEach((name, i) => svg.append(draw("text", {x: 4, y: 8 + i * lane + 19, "data-k": i ? keys("a" + p.axes.indexOf(name.split(", ")[0])) : "", style: i ? `fill:${streamColor(name)};font-weight:600` : ""}, i ? short("over " + name, 12) : "compute")));
+  const body = draw("g", {"clip-path": "url(#time)"}), last = new Array(s.streams.length).fill(-1e9);
+  p.steps.forEach((step, i) => {
+    const end = step.begin_us + step.us;
+    if (end < from || step.begin_us > to) return;
+    const x0 = Math.max(x(step.begin_us), left - 5), x1 = Math.min(x(end), width + 5), y = 8 + step.stream * lane;
+    const strong = related(state.selected || "-").size && stepKeys(step, i).some((k) => state.selected && related(state.selected).has(k));
+    if (x1 - last[step.stream] < 0.4 && !strong) return; // not visible beside the one before
+    last[step.stream] = x1;
+    const w = Math.max(x1 - x0, 0.7), fill = step.kind === "communicate" ? tint(streamColor(s.streams[step.stream]), 45) : step.kind === "repeat" ? "var(--box)" : "var(--compute)";
+    const g = draw("g", {"data-k": stepKeys(step, i).join(" ")}, draw("rect", {class: "shape", x: x0, y, width: w, height: lane - 8, style: `fill:${fill};` + (w < 3 ? "stroke-width:.3" : "")}));
+    const label = step.kind === "repeat" ? "… " + (step.times - 1).toLocaleString("en") + " more iterations" : step.what + " " + step.value;
+    g.append(draw("title", {}, `${step.what} ${step.value}\n${timeText(step.us)} from ${timeText(step.begin_us)}` + (step.times > 1 ? `\n${step.times} times` : "") + (step.exposed_us ? "\nexposed: " + timeText(step.exposed_us) : "")));
+    if (step.exposed_us > 0) {
+      const e0 = Math.max(x(end - step.exposed_us), left), ew = Math.max(Math.min(x(end), width) - e0, 0.5);
+      g.append(draw("rect", {x: e0, y: y + lane - 16, width: ew, height: 8, style: "fill:url(#wait);pointer-events:none"}));
+      body.append(draw("rect", {x: e0, y: 8 + 8, width: ew, height: lane - 24, style: "fill:url(#wait);opacity:.8;pointer-events:none"}));
+    }
+    const letters = Math.floor((w - 6) / 6.7);
+    if (letters >= 3) g.append(draw("text", {x: Math.max(x0, left) + 3, y: y + (step.exposed_us > 0 ? 13 : 17), style: "pointer-events:none"}, short(label, Math.floor((Math.min(x1, width) - Math.max(x0, left) - 6) / 6.7))));
+    body.append(g);
+  });
+  svg.append(body);
+  box.replaceChildren(svg);
+  paint(box);
+}
+// The longest kinds of steps, in words: what print and screen readers show.
+function stepTable() {
+  const kinds = new Map();
+  for (const s of state.program.steps) {
+    if (s.kind === "repeat") continue;
+    const name = s.kind === "communicate" ? s.what + " over " + state.program.schedule.streams[s.stream] : s.what;
+    const one = kinds.get(name) || {name, count: 0, us: 0, exposed: 0};
+    one.count += s.times, one.us += s.us * s.times, one.exposed += s.exposed_us * s.times;
+    kinds.set(name, one);
+  }
+  const rows = [...kinds.values()].sort((a, b) => b.us - a.us);
+  return el("div", {class: "wide"}, el("h2", {}, "Time by kind of step"), el("table", {}, el("tr", {}, el("th", {}, "step"), ["executions", "time", "exposed"].map((t) => el("th", {class: "r"}, t))),
+    rows.slice(0, 14).map((r) => el("tr", {}, el("td", {}, r.name), el("td", {class: "r"}, r.count.toLocaleString("en")), el("td", {class: "r"}, timeText(r.us)), el("td", {class: "r"}, r.exposed ? timeText(r.exposed) : "")))));
+}
+
+function pipelineDiagram(run, width) {
+  const actions = rowsOf(run.actions), end = Math.max(1e-9, ...actions.map((a) => a.begin_us + a.us)), lane = 28, left = 52;
+  const shortest = Math.min(...actions.filter((a) => a.us > 0).map((a) => a.us)), letters = run.chunks > 1 ? 4 : 2 + (run.microbatches > 9);
+  const room = Math.min(Math.max(width - left - 12, 260, Math.min(end / shortest * (letters * 6.8 + 5), 3200)), 3200);
+  const colors = {F: palette[5], B: palette[4], W: palette[3]}, x = (t) => left + t / end * room, bottom = 6 + run.devices * lane;
+  const svg = draw("svg", {width: left + room + 12, height: bottom + 24});
+  for (const t of ticks(end, Math.max(2, Math.floor(room / 110)))) svg.append(draw("line", {class: "grid", x1: x(t), y1: 2, x2: x(t), y2: bottom}), draw("text", {class: "dim", x: x(t), y: bottom + 14, "text-anchor": x(t) > left + room - 30 ? "end" : "middle"}, timeText(t)));
+  for (let d = 0; d < run.devices; ++d) svg.append(draw("text", {x: 4, y: 6 + d * lane + 17}, "pp=" + d), draw("rect", {x: left, y: 6 + d * lane, width: room, height: lane - 4, style: "fill:var(--pane)"}));
+  for (const a of actions) {
+    if (a.us <= 0) continue;
+    const w = a.us / end * room, label = a.phase + a.microbatch + (run.chunks > 1 ? "." + Math.floor(a.stage / run.devices) : "");
+    svg.append(draw("g", {}, draw("rect", {class: "shape", x: x(a.begin_us), y: 6 + a.device * lane, width: w, height: lane - 4, style: `fill:${tint(colors[a.phase], 60)}`}),
+      w > label.length * 6.8 + 2 ? draw("text", {x: x(a.begin_us) + w / 2, y: 6 + a.device * lane + 16, "text-anchor": "middle"}, label) : "",
+      draw("title", {}, `${{F: "forward", B: "backward", W: "weights"}[a.phase]} of micro-batch ${a.microbatch}, stage ${a.stage}\n${timeText(a.us)} from ${timeText(a.begin_us)}`)));
+  }
+  const sign = (phase) => el("span", {style: `background:${tint(colors[phase], 60)};padding:0 5px;border:1px solid var(--box-line)`}, phase);
+  return [el("h2", {}, "Pipeline"), el("p", {class: "note"}, run.title + `. ${plural(run.messages, "message")} between stages move ${bytesText(run.bytes)} in a step. A row is the stages of one index along pp; empty parts are the bubble.`),
+    el("div", {class: "draw", style: "overflow-x:auto"}, svg), el("div", {class: "legend"}, legendItem(sign("F"), "forward of micro-batch n"), legendItem(sign("B"), "backward"), actions.some((a) => a.phase === "W") ? legendItem(sign("W"), "gradients of weights") : "")];
+}

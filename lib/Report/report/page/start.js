@@ -1,0 +1,108 @@
+// Prepares the data, draws the frame of the page, and the keyboard.
+function missing(what) {
+  const p = state.program;
+  return el("p", {class: "note"}, `The page has no ${what}: ` + (p.error ? p.error : p.reached === "scheduled" ? "the program was read as text of one device, which is partitioned already." : "the program does not compile that far (see the messages at the top)."));
+}
+function prepare(data) {
+  const p = data;
+  p.axes = [...new Set(p.meshes ? p.meshes.flatMap((m) => m.axes.map((a) => a.name)) : [])];
+  p.mesh = (p.meshes || []).reduce((a, b) => a && a.devices >= b.devices ? a : b, null);
+  p.strides = new Map();
+  if (p.mesh) {
+    let stride = 1;
+    for (const a of [...p.mesh.axes].reverse()) p.strides.set(a.name, stride), stride *= a.size;
+  }
+  p.values = p.values || [];
+  p.kernels = p.kernels || [];
+  p.collectives = p.communication ? p.communication.collectives : [];
+  p.lineAt = new Map(p.source.lines.map((l) => [l.line, l]));
+  p.kernelsOfLine = new Map();
+  p.kernels.forEach((k, i) => k.lines.forEach((l) => p.kernelsOfLine.set(l, [...(p.kernelsOfLine.get(l) || []), i])));
+  p.numberOf = (line) => line + 1 - p.source.files.filter((f) => f.first <= line).pop().first;
+  p.placeOf = (line) => p.source.files.filter((f) => f.first <= line).pop().name.replace(/.*\//, "") + ":" + p.numberOf(line);
+  p.schedules = p.schedule || [], p.memories = p.memory || [];
+  for (const s of p.schedules) {
+    s.rows = rowsOf(s.steps);
+    const words = s.words || p.schedules[p.schedules.length - 1].words;
+    for (const row of s.rows) row.kind = words[row.kind], row.what = words[row.what];
+    if (p.schedules[0].pipeline) s.pipeline = p.schedules[0].pipeline;
+  }
+  return p;
+}
+function useFunction(i) {
+  const p = state.program;
+  p.functionIndex = i;
+  p.schedule = p.schedules[i], p.memory = p.memories[i];
+  p.steps = p.schedule ? p.schedule.rows : [];
+  p.buffers = p.memory ? rowsOf(p.memory.buffers) : [];
+}
+function useProgram(i) {
+  state.program = doc.programs[i].prepared ??= prepare(doc.programs[i]);
+  state.selected = "";
+  useFunction(0);
+  graphPane.open = new Set(), graphPane.started = false, tensorsPane.value = tensorsPane.device = kernelsPane.kernel = -1;
+  header(i);
+  redraw();
+  describe();
+}
+function header(current) {
+  const p = state.program, head = byId("head");
+  const fact = (name, value) => value ? el("span", {class: "fact"}, name + " ", el("b", {}, value)) : "";
+  document.title = p.name.replace(/.*\//, "") + " · dtc report";
+  const most = p.memories.length ? Math.max(...p.memories.map((m) => m.arena_bytes)) : 0, longest = p.schedules.length ? Math.max(...p.schedules.map((s) => s.us)) : 0;
+  head.replaceChildren(doc.programs.length > 1 ? el("select", {"aria-label": "program", on: {change: (e) => useProgram(Number(e.target.value))}}, doc.programs.map((q, i) => el("option", {value: i, selected: i === current}, q.name)))
+    : el("h1", {title: p.name}, p.name.replace(/.*\//, "")),
+    fact("devices", p.mesh ? p.mesh.devices.toLocaleString("en") + " (" + p.mesh.axes.map((a) => `${a.name}=${a.size}`).join(", ") + ")" : "1"), fact("run", longest ? timeText(longest) : ""),
+    fact("received", p.communication ? bytesText(p.communication.bytes) : ""), fact("memory", most ? bytesText(most) : ""),
+    el("span", {class: "tools"}, el("input", {id: "search", type: "search", placeholder: "search  /", "aria-label": "search", on: {input: search, keydown: (e) => e.key === "Enter" && search(e, true)}}),
+      el("button", {id: "theme", title: "light or dark", on: {click: () => { document.documentElement.dataset.theme = dark() ? "" : "dark"; redraw(); }}}, "◐")));
+  for (const old of document.querySelectorAll(".banner")) old.remove();
+  const loose = p.diagnostics.filter((d) => d.severity === "error" || !(d.source_line >= 0));
+  if (loose.length || p.error) head.after(el("div", {class: "banner", role: "alert"}, el("b", {}, p.reached === "scheduled" ? "" : "This program does not compile. It is shown as far as it comes. "),
+    loose.slice(0, 4).map((d) => el("div", {}, d.source_line >= 0 && p.lineAt.has(d.source_line) ? [lineLink(d.source_line), ": "] : "", `${d.message} [${d.kind}]`)), loose.length > 4 ? `and ${loose.length - 4} more` : "", p.error ? el("div", {}, p.error) : ""));
+}
+// Finds lines of the source and nodes of the graph; Enter goes to the next.
+let found = [], foundAt = 0;
+function search(e, next) {
+  const words = byId("search").value.trim().toLowerCase(), p = state.program;
+  if (!next) {
+    found = words ? p.source.lines.filter((l) => l.text.toLowerCase().includes(words)) : [], foundAt = -1;
+    searchGraph(words);
+  }
+  if (!found.length) return;
+  foundAt = (foundAt + 1) % found.length;
+  select("l" + found[foundAt].line);
+}
+function frame() {
+  const button = (p, i) => el("button", {id: "tab-" + p.id, class: "tab-" + p.id, role: "tab", "aria-selected": false, title: "key " + (i + 1), on: {click: () => show(p.id)}}, p.title);
+  const pane = (p) => el("section", {class: "pane", id: "pane-" + p.id, "data-pane": p.id, "data-title": p.title, tabindex: -1, hidden: p.id !== "source"});
+  byId("main").append(el("div", {class: "side left", id: "left"}, pane(panes[0])), el("div", {id: "splitter", role: "separator", title: "drag to resize"}),
+    el("div", {class: "side", id: "right"}, el("nav", {role: "tablist"}, panes.map(button)), panes.slice(1).map(pane)));
+  const splitter = byId("splitter");
+  splitter.addEventListener("pointerdown", (e) => { splitter.setPointerCapture(e.pointerId); splitter.onpointermove = (m) => byId("main").style.setProperty("--left", Math.min(Math.max(m.clientX, 280), innerWidth - 300) + "px"); });
+  splitter.addEventListener("pointerup", () => { splitter.onpointermove = null; redraw(); });
+  addEventListener("keydown", (e) => {
+    const typing = /INPUT|SELECT|TEXTAREA/.test(e.target.tagName);
+    if (e.key === "Escape") { e.target.blur(); select(""); return; }
+    if (typing || e.ctrlKey || e.metaKey || e.altKey) return;
+    if (e.key === "/") { e.preventDefault(); byId("search").focus(); return; }
+    if (/^[1-7]$/.test(e.key)) { show(panes[Number(e.key) - 1].id); return; }
+    if (e.key === "Enter" && e.target.dataset && e.target.dataset.k) select(e.target.dataset.k.split(" ")[0], e.target);
+    if ((e.key === "ArrowDown" || e.key === "ArrowUp") && e.target.classList.contains("row")) {
+      const rows = [...document.querySelectorAll(".source .row[tabindex='0']")].filter((r) => r.offsetParent), next = rows[rows.indexOf(e.target) + (e.key === "ArrowDown" ? 1 : -1)];
+      if (next) { e.preventDefault(); next.focus(); if (next.dataset.k && !next.classList.contains("layer")) select(next.dataset.k.split(" ")[0], next); }
+    }
+    if (state.pane === "graph" && graphPane.zoom && "+-=0".includes(e.key)) {
+      const b = graphPane.box;
+      if (e.key === "0") fitGraph(b); else graphPane.zoom(e.key === "-" ? 0.8 : 1.25, b.clientWidth / 2, b.clientHeight / 2);
+    }
+  });
+  addEventListener("beforeprint", () => { for (const p of panes) drawPane(p); });
+  let timer = 0, width = innerWidth;
+  addEventListener("resize", () => { clearTimeout(timer); if (innerWidth !== width) timer = setTimeout(() => { width = innerWidth; redraw(); }, 150); });
+}
+if (matchMedia("(prefers-color-scheme: dark)").matches) document.documentElement.dataset.theme = "dark";
+frame();
+state.pane = (location.hash.match(/^#(\w+)/) || [])[1] || "graph";
+useProgram(0);
+window.dtcReport = {doc, state, select, show, panes};

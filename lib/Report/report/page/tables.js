@@ -1,0 +1,106 @@
+// Communication and kernels.
+const communicationPane = {id: "communication", title: "Communication", open: new Map()};
+panes.push(communicationPane);
+
+communicationPane.draw = (pane) => {
+  const p = state.program, c = p.communication;
+  if (!c) { pane.append(missing("reasons of the communication")); return; }
+  communicationPane.open.clear();
+  if (!c.collectives.length) { pane.append(el("p", {}, p.schedule && p.schedule.pipeline ? "The stages of the pipeline exchange messages; there is not any other communication." : "This program does not communicate.")); return; }
+  pane.append(el("p", {class: "note"}, `One run receives ${bytesText(c.bytes)} on each device, in ${timeText(c.us)} without overlap on the nominal machine; computation takes ${timeText(c.compute_us)}.` + (c.complete ? "" : " Loops of unknown length count once.")));
+  const sums = (title, rows, name) => rows.length < 1 ? "" : el("div", {}, el("h2", {}, title), el("table", {}, el("tr", {}, el("th", {}, name), ["messages", "received", "time"].map((t) => el("th", {class: "r"}, t))),
+    rows.slice(0, 12).map((r) => el("tr", {}, el("td", {}, name === "axis" ? el("span", {class: "ax", style: `color:${axisColor(r.label.split(", ")[0])}`, "data-k": keys("a" + p.axes.indexOf(r.label))}, r.label) : r.label + (r.layers > 1 ? ` (${r.layers} layers)` : "")), el("td", {class: "r"}, r.count.toLocaleString("en")), el("td", {class: "r"}, bytesText(r.bytes_received)), el("td", {class: "r"}, timeText(r.seconds * 1e6)))), ));
+  const s = c.summary;
+  pane.append(el("div", {class: "tables"}, sums("By axis", s.axes, "axis"), sums("By kind", s.kinds, "kind"), s.layers.length > 1 ? sums("By layer", s.layers, "layer") : ""));
+  if ((s.axis_limits || []).length)
+    pane.append(el("div", {class: "wide"}, el("h2", {}, "Lower bounds"), el("table", {}, el("tr", {}, el("th", {}, "axis"), ["time", "of it latency", "exposed at least"].map((t) => el("th", {class: "r"}, t))),
+      s.axis_limits.map((a) => el("tr", {}, el("td", {class: "ax", style: `color:${axisColor(a.axis)}`}, a.axis), el("td", {class: "r"}, timeText(a.seconds * 1e6)), el("td", {class: "r"}, timeText(a.latency_seconds * 1e6)), el("td", {class: "r"}, timeText(a.exposed_seconds * 1e6)))))));
+  const order = c.collectives.map((_, i) => i).sort((a, b) => c.collectives[b].total_seconds - c.collectives[a].total_seconds || a - b);
+  const most = Math.max(1e-12, ...c.collectives.map((x) => x.total_seconds));
+  pane.append(el("h2", {}, "Collectives, costliest first"), el("p", {class: "note"}, "Collectives that are equal except for their layer are one row. Open a row for its reason, and the change of the annotations that would remove it."));
+  for (const i of order) pane.append(collectiveRow(c.collectives[i], i, most));
+};
+communicationPane.reveal = (key) => { if (key[0] === "c" && communicationPane.open.has(Number(key.slice(1)))) communicationPane.open.get(Number(key.slice(1)))(); };
+
+function collectiveRow(c, i, most) {
+  const color = axisColor(c.axes[0]), body = el("div", {class: "why", hidden: true});
+  const fillBody = () => {
+    if (body.childElementCount) return;
+    for (const s of c.sources) {
+      body.append(el("div", {}, s.from ? [el("code", {}, s.from.replace(/@\w+/, "")), " → ", el("code", {}, s.to.replace(/@\w+/, "")), el("br")] : "", "because " + placesIn(s.why)));
+      if (s.chain.length) body.append(el("ol", {}, s.chain.map((step) => el("li", {}, el("code", {}, step.value), ` dim ${step.dim} along ${step.axes}`, step.via ? ` through '${step.via}'` : step.annotation ? ": annotated" : "", step.location ? el("span", {class: "note"}, "  " + placesIn(step.location)) : ""))));
+    }
+    if (c.more_sources) body.append(el("div", {class: "note"}, `the same message serves ${c.more_sources} more`));
+    if (c.change.length) {
+      const p = state.program.communication, before = p.us + p.compute_us;
+      body.append(el("div", {}, el("b", {}, "Tried: "), c.change.map((e) => el("div", {}, "write ", el("code", {}, e.after), " for ", el("code", {}, e.before), ` on ${e.of} (${placesIn(e.location)})`)),
+        `It is then gone: the program takes ${timeText(c.seconds_after * 1e6)} instead of ${timeText(before)}, with ${plural(c.collectives_after, "collective")}.`));
+    } else if (c.no_change) body.append(el("div", {class: "note"}, c.no_change));
+    body.append(el("div", {}, "lines: ", c.lines.slice(0, 8).map((l) => [lineLink(l), " "])));
+  };
+  const row = el("div", {"data-k": keys("c" + i, c.lines.map((l) => "l" + l), c.axes.map((a) => "a" + state.program.axes.indexOf(a))), style: "display:flex;flex-wrap:wrap;gap:0 10px;align-items:baseline;border-top:1px solid var(--line);padding:3px 4px"},
+    el("span", {class: "chip", style: `color:${color};border-color:${color}`}, collectiveText(c)), el("span", {class: "mono", style: "overflow-wrap:anywhere;flex:1 1 140px"}, (c.generated ? "in " : "") + (c.value || ""), c.layer ? el("span", {class: "note"}, "  " + c.layer) : ""),
+    el("span", {class: "note", style: "margin:0"}, c.messages > 1 ? `${c.messages.toLocaleString("en")} × ${bytesText(c.bytes_received || 0)}` : bytesText(c.bytes_received || 0)), el("span", {style: "min-width:5.5em;text-align:right"}, timeText(c.total_seconds * 1e6)),
+    draw("svg", {width: 60, height: 8}, draw("rect", {width: Math.max(c.total_seconds / most * 60, 1), height: 8, style: `fill:${color}`})), el("span", {class: "link", tabindex: 0, role: "button", "data-toggle": ""}, "why"));
+  const toggle = (open) => { fillBody(); body.hidden = !open; };
+  row.querySelector("[data-toggle]").addEventListener("click", (e) => { e.stopPropagation(); toggle(body.hidden); });
+  communicationPane.open.set(i, () => toggle(true));
+  return el("div", {}, row, body);
+}
+// Without the folders of paths.
+const placesIn = (text) => text.replace(/[^\s(]*\/([^\s/]+:\d+)/g, "$1");
+
+const kernelsPane = {id: "kernels", title: "Kernels", kernel: -1};
+panes.push(kernelsPane);
+
+kernelsPane.draw = (pane) => {
+  const p = state.program, kernels = p.kernels;
+  if (!kernels.length) { pane.append(missing("kernels")); return; }
+  const order = kernels.map((_, i) => i).sort((a, b) => kernels[b].us * kernels[b].uses - kernels[a].us * kernels[a].uses || a - b);
+  const source = el("div");
+  kernelsPane.source = source;
+  pane.append(el("h2", {}, "Roofline of " + plural(kernels.length, "kernel") + " and library calls"), el("p", {class: "note"}, `Each point is a kernel at its arithmetic intensity, on the roof of the nominal machine (${countText(p.machine.flops_per_second)}flop/s, ${countText(p.machine.memory_bytes_per_second)}B/s): left of the corner memory limits it, right of it arithmetic. Larger points take more time in one run.`),
+    el("div", {class: "draw"}, roofline(kernels, Math.max(pane.clientWidth - 26, 280))));
+  const total = kernels.reduce((t, k) => t + k.us * k.uses, 0) || 1, most = 150;
+  pane.append(el("div", {class: "wide"}, el("table", {}, el("tr", {}, el("th", {}, "kernel"), el("th", {}, "limited by"), ["uses", "time of all", "of it", "bytes", "flops"].map((t) => el("th", {class: "r"}, t))),
+    order.slice(0, most).map((i) => { const k = kernels[i]; return el("tr", {"data-k": keys("k" + i, k.lines.map((l) => "l" + l)), tabindex: 0}, el("td", {class: "mono"}, k.name), el("td", {}, limitOf(k)), el("td", {class: "r"}, k.uses.toLocaleString("en")), el("td", {class: "r"}, timeText(k.us * k.uses)), el("td", {class: "r"}, Math.round(k.us * k.uses / total * 100) + " %"), el("td", {class: "r"}, bytesText(k.bytes)), el("td", {class: "r"}, countText(k.flops))); }))),
+    order.length > most ? el("p", {class: "note"}, `and ${order.length - most} more`) : "", source);
+  if (kernelsPane.kernel < 0 || !kernels[kernelsPane.kernel]) kernelsPane.kernel = order.find((i) => kernels[i].source) ?? order[0];
+  drawKernel();
+};
+kernelsPane.reveal = (key) => {
+  if (!kernelsPane.source || !state.program.kernels.length) return;
+  const set = related(key), id = key[0] === "k" ? Number(key.slice(1)) : Number(([...set].find((k) => k[0] === "k") || "k-1").slice(1));
+  if (id >= 0 && state.program.kernels[id]) { kernelsPane.kernel = id; drawKernel(); }
+};
+const limitOf = (k) => k.flops / state.program.machine.flops_per_second > k.bytes / state.program.machine.memory_bytes_per_second ? "arithmetic" : "memory";
+function drawKernel() {
+  const k = state.program.kernels[kernelsPane.kernel];
+  kernelsPane.source.replaceChildren(el("h2", {}, k.name), el("p", {class: "note"}, [k.library ? "library call: " + k.library : "", k.schedule || ""].filter(Boolean).join("; "), " lines: ", k.lines.slice(0, 8).map((l) => [lineLink(l), " "])),
+    k.source ? el("pre", {}, k.source) : el("p", {class: "note"}, k.library ? "A library computes it: dtc generates no code for it." : "Its source is not in this page, whose size is limited: dtc compile --emit kernels prints it."));
+}
+function roofline(kernels, width) {
+  const m = state.program.machine, left = 74, bottom = 200, room = width - left - 16, high = bottom - 14;
+  const points = kernels.map((k, i) => ({k, i, x: k.flops / Math.max(k.bytes, 1), y: k.flops / Math.max(k.us * 1e-6, 1e-12)})).filter((q) => q.k.flops > 0 && q.k.bytes > 0 && q.k.us > 0);
+  const corner = m.flops_per_second / m.memory_bytes_per_second;
+  const low = Math.floor(Math.log10(Math.min(0.1, corner, ...points.map((q) => q.x)))), up = Math.ceil(Math.log10(Math.max(corner * 10, ...points.map((q) => q.x))));
+  const lowY = Math.floor(Math.log10(Math.min(10 ** low * m.memory_bytes_per_second, ...points.map((q) => q.y)))), upY = Math.ceil(Math.log10(m.flops_per_second)) + 0.1;
+  const x = (v) => left + (Math.log10(v) - low) / (up - low) * room, y = (v) => bottom - (Math.log10(v) - lowY) / (upY - lowY) * high;
+  const svg = draw("svg", {width, height: bottom + 36});
+  const step = Math.ceil((up - low) / Math.max(2, Math.floor(room / 60))), stepY = Math.ceil((upY - lowY) / 6);
+  for (let e = low; e <= up; e += step) svg.append(draw("line", {class: "grid", x1: x(10 ** e), x2: x(10 ** e), y1: 10, y2: bottom}), draw("text", {class: "dim", x: x(10 ** e), y: bottom + 14, "text-anchor": "middle"}, e >= 0 ? countText(10 ** e) : (10 ** e).toFixed(-e)));
+  for (let e = lowY; e <= upY; e += stepY) svg.append(draw("line", {class: "grid", x1: left, x2: left + room, y1: y(10 ** e), y2: y(10 ** e)}), draw("text", {class: "dim", x: left - 5, y: y(10 ** e) + 4, "text-anchor": "end"}, countText(10 ** e) + "flop/s"));
+  svg.append(draw("text", {class: "dim", x: left + room / 2, y: bottom + 30, "text-anchor": "middle"}, "operations per byte"), draw("path", {d: `M${x(10 ** low)} ${y(10 ** low * m.memory_bytes_per_second)}L${x(corner)} ${y(m.flops_per_second)}L${x(10 ** up)} ${y(m.flops_per_second)}`, style: "fill:none;stroke:var(--text);stroke-width:1.5"}));
+  const all = Math.max(...points.map((q) => q.k.us * q.k.uses), 1e-12), taken = [];
+  for (const q of points.sort((a, b) => b.k.us * b.k.uses - a.k.us * a.k.uses)) {
+    const r = 3 + 8 * Math.sqrt(q.k.us * q.k.uses / all), cx = x(q.x), cy = y(q.y), arithmetic = limitOf(q.k) === "arithmetic";
+    svg.append(draw("g", {"data-k": keys("k" + q.i, q.k.lines.map((l) => "l" + l))}, arithmetic ? draw("rect", {class: "shape", x: cx - r, y: cy - r, width: 2 * r, height: 2 * r, style: `fill:${tint(palette[1], 55)}`}) : draw("circle", {class: "shape", cx, cy, r, style: `fill:${tint(palette[0], 45)}`}), draw("title", {}, `${q.k.name}\n${timeText(q.k.us)}, ${q.k.uses} uses`)));
+    const label = short(q.k.name, 22), wide = label.length * 6.7, flip = cx + r + wide + 6 > width, spot = {x0: flip ? cx - r - wide - 4 : cx + r + 4, y0: cy - 6};
+    if (taken.length < 12 && !taken.some((t) => Math.abs(t.y0 - spot.y0) < 13 && t.x0 < spot.x0 + wide && spot.x0 < t.x0 + t.wide) && spot.x0 > left) {
+      taken.push({...spot, wide});
+      svg.append(draw("text", {x: spot.x0, y: spot.y0 + 10, style: "pointer-events:none"}, label));
+    }
+  }
+  svg.append(draw("circle", {cx: left + 12, cy: 18, r: 5, style: `fill:${tint(palette[0], 45)};stroke:var(--box-line)`}), draw("text", {x: left + 22, y: 22}, "limited by memory"), draw("rect", {x: left + 7, y: 30, width: 10, height: 10, style: `fill:${tint(palette[1], 55)};stroke:var(--box-line)`}), draw("text", {x: left + 22, y: 39}, "by arithmetic"));
+  return svg;
+}

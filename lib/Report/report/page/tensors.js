@@ -1,0 +1,239 @@
+// The shards of a tensor to scale, the mesh, and what a device holds.
+const tensorsPane = {id: "tensors", title: "Tensors", value: -1, device: -1};
+panes.push(tensorsPane);
+
+tensorsPane.draw = (pane) => {
+  const p = state.program;
+  const usable = p.values.map((v, i) => [v, i]).filter(([v]) => v && v.sharding && v.dims.every((d) => typeof d === "number"));
+  if (!p.mesh || !usable.length) { pane.append(missing("shards")); return; }
+  if (!usable.some(([, i]) => i === tensorsPane.value)) {
+    const sharded = usable.filter(([v]) => v.sharding.dims.some((d) => d.length)), rank2 = sharded.filter(([v]) => v.dims.length > 1);
+    tensorsPane.value = (rank2.find(([v]) => v.op !== "argument") || rank2[0] || sharded[0] || usable[0])[1];
+  }
+  const choose = el("select", {"aria-label": "tensor", style: "max-width:100%", on: {change: (e) => select("v" + e.target.value)}},
+    usable.map(([v, i]) => el("option", {value: i, selected: i === tensorsPane.value}, short(v.name, 40) + " " + v.type + " " + v.sharding.text.replace(/^@\w*/, ""))));
+  const shards = el("div"), mesh = el("div"), device = el("div");
+  tensorsPane.parts = {choose, shards, mesh, device};
+  pane.append(el("div", {class: "bar"}, choose), shards, el("h2", {}, "Mesh ", p.mesh.name, ": ", plural(p.mesh.devices, "device")), mesh, device);
+  drawShards();
+  drawMesh(mesh);
+  drawDevice();
+};
+tensorsPane.reveal = (key) => {
+  if (!tensorsPane.parts) return;
+  const id = Number(key.slice(1)), p = state.program;
+  if (key[0] === "d") { tensorsPane.device = id; drawDevice(); return; }
+  let v = key[0] === "v" ? id : -1;
+  if (key[0] === "l") v = ((p.lineAt.get(id) || {}).values || [])[0] ?? -1;
+  if (v < 0 || !p.values[v] || !p.values[v].sharding || !p.values[v].dims.every((d) => typeof d === "number")) return;
+  tensorsPane.value = v;
+  tensorsPane.parts.choose.value = v;
+  drawShards();
+};
+
+// The mesh axis of a part, with the index along it that a device has: shards are numbered major to minor.
+function partSize(part) {
+  if (part.blocks) return part.blocks;
+  if (typeof part !== "string") return part.size;
+  return state.program.mesh.axes.find((a) => a.name === part).size;
+}
+function indexAlong(part, device) { // of a device, along an axis or a sub-axis
+  let post = 1;
+  const axes = state.program.mesh.axes;
+  for (let i = axes.length - 1; i >= 0 && axes[i].name !== axisName(part); --i) post *= axes[i].size;
+  const axis = axes.find((a) => a.name === axisName(part)), at = Math.floor(device / post) % axis.size;
+  return typeof part === "string" ? at : Math.floor(at / (axis.size / (part.pre * part.size))) % part.size;
+}
+const shardCount = (parts) => parts.reduce((n, part) => n * partSize(part), 1);
+const shardRange = (size, count, i) => [Math.floor(i * size / count), Math.floor((i + 1) * size / count)];
+// The coordinates that hold a shard: an index, * for any, + for each with a partial value.
+function holders(sharding, index) {
+  const fixed = new Map();
+  sharding.dims.forEach((parts, d) => {
+    let rest = index[d];
+    for (let i = parts.length - 1; i >= 0; --i) {
+      const size = partSize(parts[i]);
+      if (!parts[i].blocks) {
+        const name = axisName(parts[i]);
+        fixed.set(name, (fixed.get(name) || []).concat([[parts[i], rest % size]]));
+      }
+      rest = Math.floor(rest / size);
+    }
+  });
+  const pending = new Set((sharding.pending || []).map((a) => axisName(a.axis)));
+  return state.program.mesh.axes.map((a) => {
+    const own = fixed.get(a.name);
+    if (pending.has(a.name)) return a.name + "=+";
+    if (!own) return a.size > 1 ? a.name + "=*" : a.name + "=0";
+    if (own.length === 1 && typeof own[0][0] === "string") return a.name + "=" + own[0][1];
+    return a.name + "∋" + own.map(([part, i]) => i).join("/");
+  });
+}
+// The devices of a shard, at most `limit`.
+function devicesOf(sharding, index, limit) {
+  const out = [];
+  for (let d = 0; d < state.program.mesh.devices && out.length < limit; ++d)
+    if (holds(sharding, index, d)) out.push(d);
+  return out;
+}
+function holds(sharding, index, device) {
+  return sharding.dims.every((parts, d) => {
+    let at = 0;
+    const free = parts.some((part) => part.blocks);
+    if (free) return true; // strided: a device has several ranges
+    for (const part of parts) at = at * partSize(part) + indexAlong(part, device);
+    return at === index[d];
+  });
+}
+
+// The segments of a dim that are drawn: all, or the first ones and the last.
+function segments(count, most) {
+  const list = [];
+  for (let i = 0; i < Math.min(count, most); ++i) list.push(i);
+  if (count > most) list.splice(most - 1, 1, -1, count - 1);
+  return list;
+}
+function drawShards() {
+  const p = state.program, v = p.values[tensorsPane.value], s = v.sharding, into = tensorsPane.parts.shards;
+  const counts = s.dims.map(shardCount), total = counts.reduce((a, b) => a * b, 1);
+  const pending = (s.pending || []).map((a) => axisName(a.axis));
+  const copies = p.mesh.devices / total / (s.pending || []).reduce((n, a) => n * partSize(a.axis), 1);
+  const facts = [total === 1 ? "not sharded: every device holds all of it" : plural(total, "shard") + " (" + counts.join(" × ") + ") of " + v.dims.map((n, d) => counts[d] ? Math.ceil(n / counts[d]) : n).join(" × ")];
+  if (v.device_bytes !== undefined) facts.push(bytesText(v.device_bytes) + " on each device, of " + bytesText(v.bytes));
+  if (total > 1) facts.push(copies > 1 ? "each shard is held by " + plural(Math.round(copies), "device") : "each shard is held once");
+  if (pending.length) facts.push(`hatched: partial values, to be reduced (${s.pending[0].kind}) over ` + pending.join(", "));
+  into.replaceChildren(el("h2", {}, v.name + ": " + v.type + " ", shardingText(s)), el("p", {class: "note"}, facts.join("; ") + "."));
+  if (v.before) into.append(el("p", {class: "note"}, "Its op computes it as ", shardingText(v.before), (v.before.pending ? ": partial values, which a collective reduces." : "; it is then resharded.")));
+  const width = Math.max(Math.min((into.parentNode.clientWidth || 640) - 30, 760), 240);
+  into.append(el("div", {class: "wide"}, shardDrawing(v, counts, width)));
+  const axesOf = s.dims.map((parts, d) => parts.length ? `dim ${d} along ${parts.map((x) => x.blocks ? x.blocks + " blocks" : axisName(x)).join(", then ")}` : "").filter(Boolean);
+  into.append(el("div", {class: "legend"}, axesOf.length ? el("span", {}, "sharded: " + axesOf.join("; ")) : "", el("span", {}, "in a cell: the devices that hold it, by mesh axis; * any, + each with a partial value")));
+  paint(into);
+}
+// A matrix of matrices: the last dim goes across, the one before it down, and so on in turn.
+function shardDrawing(v, counts, width) {
+  const rank = v.dims.length, s = v.sharding, svg = draw("svg");
+  const cellText = holders(s, counts.map(() => 0));
+  const most = rank > 2 ? 6 : 12, gap = 16, label = 15;
+  const minW = Math.max(...cellText.map((t) => t.length)) * 6.8 + 10, minH = cellText.length * 13 + 8;
+  const columns = rank ? segments(counts[rank - 1], Math.max(2, Math.min(most, Math.floor((width - 70) / minW)))) : [0];
+  const rows = rank > 1 ? segments(counts[rank - 2], most) : [0];
+  // To scale where the shape is not too narrow for text.
+  const height = rank > 1 ? v.dims[rank - 2] : 1, across = rank ? v.dims[rank - 1] : 1;
+  const outer = [];
+  for (let d = 0; d < rank - 2; ++d) outer.push(segments(counts[d], 6));
+  const blocksAcross = outer.reduce((n, list, d) => (rank - d) % 2 === 1 ? n * list.length : n, 1);
+  const room = Math.max((width - 60) / blocksAcross - gap, minW * columns.length);
+  const scale = Math.min(room / across, 260 / height);
+  let w = Math.max(across * scale, minW * columns.length), h = Math.max(rank > 1 ? height * scale : 30, minH * rows.length);
+  w = Math.min(w, Math.max(room, minW * columns.length));
+  const exact = rank < 2 || Math.abs(w / h - across / height) / (across / height) < 0.02;
+  const matrix = (x, y, at) => {
+    let top = y;
+    if (rank) {
+      columns.forEach((c, i) => svg.append(draw("text", {class: "dim", x: x + 46 + i * w / columns.length + 2, y: y + 10}, c < 0 ? "…" : rangeText(v.dims[rank - 1], counts[rank - 1], c))));
+      top += label;
+    }
+    rows.forEach((r, j) => {
+      if (rank > 1) svg.append(draw("text", {class: "dim", x: x + 42, y: top + j * h / rows.length + 12, "text-anchor": "end"}, r < 0 ? "…" : rangeText(v.dims[rank - 2], counts[rank - 2], r)));
+      columns.forEach((c, i) => {
+        if (r < 0 || c < 0) return;
+        const index = [...at, ...(rank > 1 ? [r] : []), ...(rank ? [c] : [])];
+        cell(x + 46 + i * w / columns.length, top + j * h / rows.length, w / columns.length, h / rows.length, index);
+      });
+    });
+    return [w + 46, h + (rank ? label : 0)];
+  };
+  const cell = (x, y, cw, ch, index) => {
+    const number = index.reduce((n, i, d) => n * counts[d] + i, 0), names = holders(s, index);
+    const color = counts.every((c) => c === 1) ? palette[7] : palette[(index.reduce((n, i) => n * 3 + i, 0)) % 7];
+    const devices = devicesOf(s, index, 64);
+    const g = draw("g", {class: "cell", "data-k": keys(devices.map((d) => "d" + d))}, draw("rect", {class: "shape", x, y, width: cw, height: ch, style: `fill:${tint(color, 30)};stroke:${color}`}));
+    if (s.pending) g.append(draw("rect", {x, y, width: cw, height: ch, style: "fill:url(#hatch);pointer-events:none"}));
+    names.forEach((t, i) => g.append(draw("text", {x: x + 5, y: y + 13 + i * 13}, t)));
+    g.append(draw("title", {}, `shard ${number}: [` + index.map((i, d) => rangeText(v.dims[d], counts[d], i)).join(", ") + "]\n" + (devices.length < 64 ? devices.map(deviceName).join("\n") : "64 devices and more")));
+    svg.append(g);
+  };
+  const blocks = (d, x, y, at) => {
+    if (rank - d <= 2) return matrix(x, y, at);
+    if (counts[d] === 1) return blocks(d + 1, x, y, [...at, 0]);
+    const sideways = (rank - d) % 2 === 1;
+    let along = 0, far = 0;
+    for (const i of segments(counts[d], 6)) {
+      const bx = sideways ? x + along : x, by = sideways ? y : y + along;
+      svg.append(draw("text", {class: "dim", x: bx + 46, y: by + 10, style: "font-weight:600"}, i < 0 ? "…" : `dim ${d}: ${rangeText(v.dims[d], counts[d], i)}`));
+      const size = i < 0 ? [40, 20] : blocks(d + 1, bx, by + label, [...at, i]);
+      along += (sideways ? size[0] : size[1] + label) + gap;
+      far = Math.max(far, sideways ? size[1] + label : size[0]);
+    }
+    return sideways ? [along - gap, far] : [far, along - gap];
+  };
+  svg.append(draw("defs", {}, draw("pattern", {id: "hatch", width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)"}, draw("line", {x1: 0, y1: 0, x2: 0, y2: 7, style: "stroke:var(--text);stroke-width:1.5;opacity:.45"}))));
+  const size = blocks(0, 0, 0, []);
+  if (!exact) svg.append(draw("text", {class: "dim", x: 46, y: size[1] + 14}, `not to scale: ${height} × ${across}`));
+  svg.setAttribute("width", Math.ceil(size[0] + 4));
+  svg.setAttribute("height", Math.ceil(size[1] + (exact ? 4 : 20)));
+  return svg;
+}
+function rangeText(size, count, i) {
+  const [from, to] = shardRange(size, count, i);
+  return to <= from ? "none" : to - from === 1 ? String(from) : from + "–" + (to - 1);
+}
+
+// The devices: the last axis across, the one before it down, and so on.
+function drawMesh(into) {
+  const p = state.program, axes = p.mesh.axes.filter((a) => a.size > 1), rank = axes.length, svg = draw("svg");
+  const cw = Math.max(38, String(p.mesh.devices).length * 7 + 16), ch = 24, most = rank > 2 ? 8 : 16;
+  const color = (a) => axisColor(a.name);
+  const deviceAt = (index) => axes.reduce((d, a, i) => d + index[i] * p.strides.get(a.name), 0);
+  const head = (a, i) => i < 0 ? "…" : `${a.name}=${i}`;
+  const matrix = (x, y, at) => {
+    const down = rank > 1 ? axes[rank - 2] : null, across = rank ? axes[rank - 1] : null;
+    const columns = across ? segments(across.size, most) : [0], rows = down ? segments(down.size, most) : [0];
+    const left = down ? 8 + 7 * head(down, down.size - 1).length : 0, wide = across ? Math.max(cw, head(across, across.size - 1).length * 7 + 6) : cw;
+    columns.forEach((c, i) => across && svg.append(draw("text", {x: x + left + i * wide + 2, y: y + 11, style: `fill:${color(across)}`, "data-k": keys("a" + p.axes.indexOf(across.name))}, head(across, c))));
+    rows.forEach((r, j) => {
+      if (down) svg.append(draw("text", {x: x + left - 5, y: y + 32 + j * ch, "text-anchor": "end", style: `fill:${color(down)}`, "data-k": keys("a" + p.axes.indexOf(down.name))}, head(down, r)));
+      columns.forEach((c, i) => {
+        if (r < 0 || c < 0) return;
+        const d = deviceAt([...at, ...(down ? [r] : []), ...(across ? [c] : [])]), shown = p.mesh.order ? p.mesh.order[d] : d;
+        svg.append(draw("g", {"data-k": "d" + d, tabindex: 0, role: "button"}, draw("title", {}, deviceName(d)), draw("rect", {class: "shape", x: x + left + i * wide, y: y + 16 + j * ch, width: wide - 4, height: ch - 4, rx: 3}),
+          draw("text", {x: x + left + i * wide + (wide - 4) / 2, y: y + 30 + j * ch, "text-anchor": "middle"}, shown)));
+      });
+    });
+    return [left + columns.length * wide, 16 + rows.length * ch];
+  };
+  const blocks = (d, x, y, at) => {
+    if (rank - d <= 2) return matrix(x, y, at);
+    const sideways = (rank - d) % 2 === 1;
+    let along = 0, far = 0;
+    for (const i of segments(axes[d].size, 4)) {
+      const bx = sideways ? x + along : x, by = sideways ? y : y + along;
+      svg.append(draw("text", {x: bx, y: by + 11, style: `font-weight:600;fill:${color(axes[d])}`}, head(axes[d], i)));
+      const size = i < 0 ? [24, 16] : blocks(d + 1, bx, by + 15, [...at, i]);
+      along += (sideways ? size[0] : size[1] + 15) + 14;
+      far = Math.max(far, sideways ? size[1] + 15 : size[0]);
+    }
+    return sideways ? [along, far] : [far, along];
+  };
+  const size = blocks(0, 0, 0, []);
+  svg.setAttribute("width", Math.ceil(size[0]));
+  svg.setAttribute("height", Math.ceil(size[1]));
+  into.append(el("p", {class: "note"}, p.mesh.axes.map((a) => a.name + "=" + a.size).join(", ") + ". Select a device to see what it holds."), el("div", {class: "wide"}, svg));
+}
+function drawDevice() {
+  const p = state.program, d = tensorsPane.device, into = tensorsPane.parts.device;
+  into.replaceChildren();
+  if (d < 0) return;
+  const rows = p.values.map((v, i) => [v, i]).filter(([v]) => v && v.op === "argument" && v.sharding && v.dims.every((n) => typeof n === "number"));
+  const shown = rows.slice(0, 60);
+  const range = (v) => v.sharding.dims.map((parts, dim) => {
+    if (parts.some((x) => x.blocks)) return "strided";
+    const at = parts.reduce((n, part) => n * partSize(part) + indexAlong(part, d), 0);
+    return rangeText(v.dims[dim], shardCount(parts), at);
+  }).join(", ");
+  into.append(el("h2", {}, "Device " + (p.mesh.order ? p.mesh.order[d] : d) + " (" + deviceName(d) + ") holds"), el("div", {class: "wide"}, el("table", {}, el("tr", {}, ["argument", "type", "elements", "bytes"].map((t) => el("th", {}, t))),
+    shown.map(([v, i]) => el("tr", {"data-k": "v" + i}, el("td", {class: "mono"}, v.name), el("td", {class: "mono"}, v.type), el("td", {class: "mono"}, "[" + range(v) + "]"), el("td", {class: "r"}, bytesText(v.device_bytes || 0)))))),
+    rows.length > 60 ? el("p", {class: "note"}, `and ${rows.length - 60} more arguments`) : "");
+  paint(into);
+}
