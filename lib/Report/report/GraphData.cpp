@@ -33,8 +33,9 @@ struct Drawn {
 class GraphMaker {
 public:
   GraphMaker(ReportGraph g, const SourceLayers& layers, const std::vector<ReportValue>& values,
-             const ReportValue& collectives, bool folded)
-      : g_(std::move(g)), layers_(layers), values_(values), collectives_(collectives), folded_(folded) {}
+             const ReportValue& collectives, const ReportValue& files, bool folded)
+      : g_(std::move(g)), layers_(layers), values_(values), collectives_(collectives), files_(files),
+        folded_(folded) {}
 
   ReportValue make() {
     findParameters();
@@ -92,12 +93,23 @@ private:
         return clusters_.emplace(std::pair(0, layer), static_cast<int>(clusters_.size())).first->second;
       }
     }
+    if (const int file = fileOf(node.line); file > 0)
+      return clusters_.emplace(std::pair(2, file), static_cast<int>(clusters_.size())).first->second;
     int region = node.region;
     while (region >= 0 && g_.nodes[static_cast<size_t>(region)].region >= 0)
       region = g_.nodes[static_cast<size_t>(region)].region;
     if (region < 0) return kTop;
     if (const int own = clusterOf_[static_cast<size_t>(region)]; own >= 0) return own; // in a layer
     return clusters_.emplace(std::pair(1, region), static_cast<int>(clusters_.size())).first->second;
+  }
+
+  // 0 is the program itself.
+  int fileOf(int line) const {
+    int file = 0;
+    while (static_cast<size_t>(file) + 1 < files_.size() &&
+           files_[static_cast<size_t>(file) + 1]["first"].get<int>() <= line)
+      ++file;
+    return file;
   }
 
   // An argument that only one cluster reads belongs to it.
@@ -158,6 +170,7 @@ private:
 
   std::string nameOf(std::pair<int, int> key, size_t& equal) const {
     equal = 1;
+    if (key.first == 2) return files_[static_cast<size_t>(key.second)]["name"];
     if (key.first == 1) {
       const GraphNode& op = g_.nodes[static_cast<size_t>(key.second)];
       return op.op + (op.label.empty() ? "" : " " + op.label);
@@ -309,6 +322,7 @@ private:
   const SourceLayers& layers_;
   const std::vector<ReportValue>& values_;
   const ReportValue& collectives_;
+  const ReportValue& files_;
   bool folded_;
   std::string engine_ = "none";
   std::set<int> hidden_, skipped_; // nodes: parameters and unread arguments; those of folded layers
@@ -321,8 +335,9 @@ private:
 } // namespace
 
 ReportValue graphData(const ReportGraph& g, const SourceLayers& layers,
-                      const std::vector<ReportValue>& values, const ReportValue& collectives, bool folded) {
-  return GraphMaker(g, layers, values, collectives, folded).make();
+                      const std::vector<ReportValue>& values, const ReportValue& collectives,
+                      const ReportValue& files, bool folded) {
+  return GraphMaker(g, layers, values, collectives, files, folded).make();
 }
 
 } // namespace dtc

@@ -5,9 +5,10 @@
 
 namespace dtc {
 
-// `folded`: a layer that equals an earlier one is drawn as that one.
+// `files`: of SourceIndex; the ops of an imported file are one node. `folded`: a layer that equals an earlier one is
+// drawn as that one.
 [[nodiscard]] ReportValue graphData(const ReportGraph&, const SourceLayers&,
                                     const std::vector<ReportValue>& values, const ReportValue& collectives,
-                                    bool folded);
+                                    const ReportValue& files, bool folded);
 
 } // namespace dtc

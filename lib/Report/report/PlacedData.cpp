@@ -6,7 +6,6 @@
 #include "dtc/IR/text/Naming.h"
 #include "dtc/Kernel/Kernel.h"
 #include "dtc/Passes/analysis/OpWork.h"
-#include "dtc/Passes/analysis/PipelineText.h"
 #include "dtc/Passes/analysis/TargetOf.h"
 #include "dtc/Passes/memory/PlanMemory.h"
 #include "dtc/Support/Words.h"
@@ -50,7 +49,6 @@ public:
   PlacedData make() {
     out_.schedule = out_.memory = out_.kernels = ReportValue::array();
     for (FuncId f : functionsOfProgram(m_, entry_)) function(f);
-    if (const auto run = readPipeline(m_, entry_)) out_.schedule[0]["pipeline"] = pipeline(*run);
     kernelSources();
     return std::move(out_);
   }
@@ -96,9 +94,9 @@ private:
     if (plan)
       if (auto at = plan->position.find(s.op); at != plan->position.end())
         bytes = live[at->second[s.kind == TimelineStep::Repeat]];
-    return {kKinds[s.kind],
+    return {word(kKinds[s.kind]),
             s.stream,
-            whatOf(s.op),
+            word(whatOf(s.op)),
             value,
             microseconds(s.begin),
             microseconds(s.seconds),
@@ -271,21 +269,6 @@ private:
     }
   }
 
-  static ReportValue pipeline(const PipelineRun& run) {
-    ReportValue out = {{"title", pipelineTitle(run)}, {"devices", run.shape.devices},
-                       {"chunks", run.shape.chunks},  {"microbatches", run.shape.microbatches},
-                       {"bubble", run.bubble},        {"messages", run.messages},
-                       {"bytes", run.bytes}};
-    if (run.closedForm) out["closed_form_bubble"] = *run.closedForm;
-    out["actions"] = table({"device", "phase", "stage", "microbatch", "begin_us", "us"});
-    static constexpr const char* kPhases[] = {"F", "B", "W"};
-    for (size_t d = 0; d < run.order.size(); ++d)
-      for (const PipelineAction& a : run.order[d])
-        out["actions"]["rows"].push_back({d, kPhases[static_cast<size_t>(a.phase)], a.stage, a.microbatch,
-                                          microseconds(a.begin), microseconds(a.end - a.begin)});
-    return out;
-  }
-
   Module& m_;
   FuncId entry_;
   const LineMap& lines_;
@@ -299,6 +282,21 @@ private:
 };
 
 } // namespace
+
+ReportValue pipelineData(const PipelineRun& run) {
+  ReportValue out = {{"title", pipelineTitle(run)}, {"devices", run.shape.devices},
+                     {"chunks", run.shape.chunks},  {"microbatches", run.shape.microbatches},
+                     {"bubble", run.bubble},        {"messages", run.messages},
+                     {"bytes", run.bytes}};
+  if (run.closedForm) out["closed_form_bubble"] = *run.closedForm;
+  out["actions"] = table({"device", "phase", "stage", "microbatch", "begin_us", "us"});
+  static constexpr const char* kPhases[] = {"F", "B", "W"};
+  for (size_t d = 0; d < run.order.size(); ++d)
+    for (const PipelineAction& a : run.order[d])
+      out["actions"]["rows"].push_back({d, kPhases[static_cast<size_t>(a.phase)], a.stage, a.microbatch,
+                                        microseconds(a.begin), microseconds(a.end - a.begin)});
+  return out;
+}
 
 PlacedData placedData(Module& m, FuncId entry, const LineMap& lines, const GlobalData* global) {
   return PlacedMaker(m, entry, lines, global).make();

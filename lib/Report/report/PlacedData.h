@@ -1,6 +1,7 @@
 #pragma once
 // What the scheduled program says: its steps over time, its buffers in memory, its kernels.
 #include "dtc/IR/Module.h"
+#include "dtc/Passes/analysis/PipelineText.h"
 #include "report/GlobalData.h"
 
 namespace dtc {
@@ -24,5 +25,7 @@ struct LineMap {
 
 // `m` is placed. `target`: what kernels are printed for.
 [[nodiscard]] PlacedData placedData(Module& m, FuncId entry, const LineMap&, const GlobalData*);
+
+[[nodiscard]] ReportValue pipelineData(const PipelineRun&);
 
 } // namespace dtc

@@ -112,12 +112,15 @@ private:
     if (auto known = targetNamed(target); !known) return known.error();
     Session session(std::move(module_), entry, options_.lowering.pipeline(target));
     session.hooks.progress = options_.progress;
+    if (Status s = session.lower(Stage::Local, data_.problems); !s) return s;
+    const auto pipeline = readPipeline(session.module(), session.entry()); // before steps are reordered
     if (Status s = session.lower(Stage::Placed, data_.problems); !s) return s;
     if (data_.problems.hasErrors()) return Ok{};
     foldLines();
     const LineMap lines{*index_, standsFor_};
     out_["target"] = target;
     PlacedData placed = placedData(session.module(), session.entry(), lines, global_ ? &*global_ : nullptr);
+    if (pipeline) placed.schedule[0]["pipeline"] = pipelineData(*pipeline);
     data_.error = placed.error;
     out_["schedule"] = std::move(placed.schedule);
     out_["memory"] = std::move(placed.memory);
@@ -198,8 +201,8 @@ private:
   }
 
   void values() {
-    out_["graph"] =
-        graphData(global_->graph, layers_, global_->values, global_->collectives, !standsFor_.empty());
+    out_["graph"] = graphData(global_->graph, layers_, global_->values, global_->collectives, index_->files(),
+                              !standsFor_.empty());
     ReportValue list = ReportValue::array();
     for (size_t v = 0; v < global_->values.size(); ++v) // ids are indices: hidden ones are null
       list.push_back(hidden(global_->valueLines[v]) ? ReportValue() : std::move(global_->values[v]));

@@ -43,6 +43,12 @@ namespace {
 
 // Statements of one layer, at least: names such as ln1_w and ln2_w are not layers.
 constexpr size_t kFewestStatements = 3;
+constexpr int kMaxUnnamed = 32; // lines between two of a layer
+
+// Also a line of which nothing is known, such as a closing brace.
+bool isNumber(std::string_view name) {
+  return std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
+}
 
 // "blocks_#" and 0 for blocks_0_h; nothing if the first number ends the name.
 std::optional<std::pair<std::string, int64_t>> layerOf(const LineFacts& facts) {
@@ -51,6 +57,19 @@ std::optional<std::pair<std::string, int64_t>> layerOf(const LineFacts& facts) {
   const size_t at = pattern.text.find('#');
   if (at == std::string::npos || at == 0 || (at + 1 == pattern.text.size() && !user)) return std::nullopt;
   return std::pair(pattern.text.substr(0, at + 1), pattern.numbers[0]);
+}
+
+// Lines without a name of their own ("%0") between two of a layer belong to it.
+void addUnnamed(const std::vector<LineFacts>& facts, SourceLayer& layer) {
+  std::vector<int> lines;
+  for (const int line : layer.lines) {
+    const int last = lines.empty() ? line : lines.back();
+    bool unnamed = line - last <= kMaxUnnamed;
+    for (int l = last + 1; l < line; ++l) unnamed = unnamed && isNumber(facts[static_cast<size_t>(l)].name);
+    for (int l = last + 1; l < line && unnamed; ++l) lines.push_back(l);
+    lines.push_back(line);
+  }
+  layer.lines = std::move(lines);
 }
 
 // Without the blanks that align columns, which depend on the lengths of names.
@@ -82,6 +101,7 @@ SourceLayers layersOf(const SourceIndex& index, const std::vector<LineFacts>& fa
       continue;
     out.layers.push_back({key.first, key.second, std::move(lines)});
   }
+  for (SourceLayer& layer : out.layers) addUnnamed(facts, layer);
   std::ranges::sort(out.layers, {}, [](const SourceLayer& l) { return std::pair(l.lines[0], l.number); });
   std::map<std::string, int> first;
   for (size_t i = 0; i < out.layers.size(); ++i) {

@@ -47,7 +47,13 @@ const short = (text, n) => text.length <= n ? text : text.slice(0, Math.ceil(n /
 function rowsOf(table) {
   return table.rows.map((row) => Object.fromEntries(table.columns.map((c, i) => [c, row[i]])));
 }
-// Round numbers for the ticks of an axis from 0 to `max`.
+// The same for powers of ten and other round numbers: "10 T".
+const roundText = (n) => countText(n).replace(/\.0+(?= |$)/, "");
+// Round numbers for the ticks of an axis from 0 to `max`; bytes in powers of 1024.
+function byteTicks(max, count) {
+  const unit = 1024 ** Math.max(0, Math.floor(Math.log2(Math.max(max, 1)) / 10));
+  return ticks(max / unit, count).map((v) => v * unit);
+}
 function ticks(max, count) {
   if (!(max > 0)) return [0];
   const raw = max / count, power = 10 ** Math.floor(Math.log10(raw));

@@ -13,7 +13,7 @@ graphPane.draw = (pane) => {
   pane.append(el("div", {class: "bar"}, button("−", "zoom out", () => graphPane.zoom(0.7, box.clientWidth / 2, box.clientHeight / 2)),
     button("+", "zoom in", () => graphPane.zoom(1.4, box.clientWidth / 2, box.clientHeight / 2)), button("Fit", "the whole graph", fit),
     clusters.length ? button("Unfold all", "layers and regions", () => all(true)) : "", clusters.length ? button("Fold all", "", () => all(false)) : "",
-    el("span", {class: "note", style: "margin:0"}, g.gradient_ops ? plural(g.gradient_ops, "generated op") + " (gradients) not drawn" : "",
+    el("span", {class: "note", style: "margin:0"}, g.gradient_ops ? plural(g.gradient_ops, "op") + " that dtc generates, such as gradients: not drawn" : "",
       g.engine === "layers" ? " Plain layout: this dtc was built without Graphviz, or the graph is too large." : "")));
   pane.append(box, el("div", {class: "legend graph-legend"}, legendItem(axisSwatches(), "collectives by axis"),
     el("span", {}, "line width: bytes; dashed: resharded; ▸ layer or region: click to unfold")));
@@ -48,8 +48,9 @@ function fitGraph(box) {
   if (!w || !graphPane.size) return;
   // Text stays readable: a graph that is too tall is shown from its top.
   const across = (w - 20) / graphPane.size.width, down = (h - 20) / graphPane.size.height;
-  v.scale = Math.min(1.25, Math.max(Math.min(across, down), Math.min(across, 0.6)));
-  v.x = Math.max((w - graphPane.size.width * v.scale) / 2, 10);
+  v.scale = Math.min(1.25, Math.max(Math.min(across, down), Math.min(across, 0.6), 0.4));
+  const first = state.program.graph.drawings[0].nodes.find((n) => n.kind === "argument") || {box: [0, 0, 0, 0]};
+  v.x = across >= v.scale ? (w - graphPane.size.width * v.scale) / 2 : Math.min(10, w / 2 - first.box[0] * v.scale);
   v.y = Math.max((h - graphPane.size.height * v.scale) / 2, 10);
   graphPane.place();
 }

@@ -24,7 +24,7 @@ function arenaDrawing(m, width) {
   const p = state.program, left = 66, room = width - left - 12, high = 90, tall = 280, top2 = high + 34;
   const n = Math.max(p.steps.length, 1), x = (s) => left + s / n * room, most = Math.max(m.arena_bytes, 1);
   const svg = draw("svg", {width, height: top2 + tall + 24});
-  for (const t of ticks(most, 2)) if (t <= most) svg.append(draw("line", {class: "grid", x1: left, x2: left + room, y1: 8 + high - t / most * high, y2: 8 + high - t / most * high}), draw("text", {class: "dim", x: left - 4, y: 12 + high - t / most * high, "text-anchor": "end"}, bytesText(t)));
+  for (const t of byteTicks(most, 3)) if (t <= most) svg.append(draw("line", {class: "grid", x1: left, x2: left + room, y1: 8 + high - t / most * high, y2: 8 + high - t / most * high}), draw("text", {class: "dim", x: left - 4, y: 12 + high - t / most * high, "text-anchor": "end"}, bytesText(t)));
   let d = `M${left} ${8 + high}`, i = 0;
   const every = Math.max(1, Math.floor(n / 3000));
   for (; i < p.steps.length; i += every) {
@@ -38,7 +38,7 @@ function arenaDrawing(m, width) {
   svg.append(draw("line", {x1: peak, x2: peak, y1: 4, y2: top2 + tall, style: "stroke:var(--bad);stroke-dasharray:4 3"}), draw("text", {x: peak + (peak > width / 2 ? -4 : 4), y: 12, "text-anchor": peak > width / 2 ? "end" : "start", style: "fill:var(--bad)"}, "peak"));
   svg.append(draw("rect", {x: left, y: top2, width: room, height: tall, style: "fill:none;stroke:var(--line)"}));
   const y = (offset) => top2 + tall - offset / most * tall;
-  for (const t of ticks(most, 4)) if (t <= most) svg.append(draw("text", {class: "dim", x: left - 4, y: y(t) + 4, "text-anchor": "end"}, bytesText(t)), draw("line", {class: "grid", x1: left - 3, x2: left, y1: y(t), y2: y(t)}));
+  for (const t of byteTicks(most, 4)) if (t <= most) svg.append(draw("text", {class: "dim", x: left - 4, y: y(t) + 4, "text-anchor": "end"}, bytesText(t)), draw("line", {class: "grid", x1: left - 3, x2: left, y1: y(t), y2: y(t)}));
   p.buffers.forEach((b, id) => {
     const x0 = x(b.first_step), w = Math.max(x(b.last_step + 1) - x0, 0.6), h = Math.max(b.bytes / most * tall, 0.5), color = bufferColors[b.what];
     if (w * h < 0.6 && n > 2000) return;

@@ -15,7 +15,7 @@ schedulePane.draw = (pane) => {
   pane.append(el("div", {class: "bar"}, functionChoice(), el("button", {title: "zoom out", on: {click: () => zoom(1 / 1.6)}}, "−"), el("button", {title: "zoom in", on: {click: () => zoom(1.6)}}, "+"),
     el("button", {on: {click: () => { schedulePane.from = 0, schedulePane.to = s.us || 1; drawSteps(); }}}, "All"), el("span", {class: "note", style: "margin:0"}, "wheel: zoom; drag: move")), box);
   schedulePane.box = box;
-  box.addEventListener("wheel", (e) => { e.preventDefault(); const r = box.getBoundingClientRect(); zoomTime(Math.exp(-e.deltaY * 0.0015), Math.min(Math.max((e.clientX - r.left - 90) / (r.width - 100), 0), 1)); }, {passive: false});
+  box.addEventListener("wheel", (e) => { e.preventDefault(); const r = box.getBoundingClientRect(); zoomTime(Math.exp(-e.deltaY * 0.0015), Math.min(Math.max((e.clientX - r.left - schedulePane.left) / (r.width - schedulePane.left - 10), 0), 1)); }, {passive: false});
   let drag = null;
   box.addEventListener("pointerdown", (e) => { drag = {x: e.clientX, from: schedulePane.from, to: schedulePane.to}; });
   box.addEventListener("pointermove", (e) => {
@@ -27,7 +27,7 @@ schedulePane.draw = (pane) => {
   });
   for (const end of ["pointerup", "pointerleave"]) box.addEventListener(end, () => { drag = null; setTimeout(() => delete document.body.dataset.dragged, 0); });
   const swatch = (style) => draw("svg", {width: 16, height: 11, style: "display:inline-block;vertical-align:-1px"}, hatchDefs(), draw("rect", {width: 16, height: 11, style}));
-  pane.append(el("div", {class: "legend"}, legendItem(swatch("fill:var(--compute)"), "kernel or library call"), s.streams.slice(1).map((n) => legendItem(swatch(`fill:${streamColor(n)}`), "messages over " + n)),
+  pane.append(el("div", {class: "legend"}, legendItem(swatch("fill:var(--compute)"), "kernel or library call"), s.streams.slice(1).map((n) => legendItem(swatch(`fill:${tint(streamColor(n), 45)}`), "messages over " + n)),
     legendItem(swatch("fill:url(#wait)"), "exposed: the device waits"), p.steps.some((x) => x.kind === "repeat") ? legendItem(swatch("fill:var(--box);stroke:var(--box-line)"), "further iterations of a loop") : ""));
   drawSteps();
   pane.append(stepTable());
@@ -61,7 +61,7 @@ function zoomTime(factor, at) {
   drawSteps();
 }
 function drawSteps() {
-  const p = state.program, s = p.schedule, box = schedulePane.box, lane = 34, left = 90;
+  const p = state.program, s = p.schedule, box = schedulePane.box, lane = 34, left = schedulePane.left = Math.min(150, 12 + 6.8 * Math.max(7, ...s.streams.map((n) => n.length + 5)));
   const width = Math.max(box.clientWidth || 600, 300), room = width - left - 10;
   const {from, to} = schedulePane, scale = room / (to - from), x = (t) => left + (t - from) * scale;
   const bottom = 8 + s.streams.length * lane, svg = draw("svg", {width, height: bottom + 26}, hatchDefs());
@@ -70,7 +70,7 @@ function drawSteps() {
     const at = x(from + t);
     svg.append(draw("line", {class: "grid", x1: at, y1: 4, x2: at, y2: bottom + 4}), draw("text", {class: "dim", x: at, y: bottom + 17, "text-anchor": at > width - 40 ? "end" : "middle"}, timeText(from + t)));
   }
-  s.streams.forEach((name, i) => svg.append(draw("text", {x: 4, y: 8 + i * lane + 19, "data-k": i ? keys("a" + p.axes.indexOf(name.split(", ")[0])) : "", style: i ? `fill:${streamColor(name)};font-weight:600` : ""}, i ? short("over " + name, 12) : "compute")));
+  s.streams.forEach((name, i) => svg.append(draw("text", {x: 4, y: 8 + i * lane + 19, "data-k": i ? keys("a" + p.axes.indexOf(name.split(", ")[0])) : "", style: i ? `fill:${streamColor(name)};font-weight:600` : ""}, i ? short("over " + name, 20) : "compute")));
   const body = draw("g", {"clip-path": "url(#time)"}), last = new Array(s.streams.length).fill(-1e9);
   p.steps.forEach((step, i) => {
     const end = step.begin_us + step.us;
@@ -80,7 +80,7 @@ function drawSteps() {
     if (x1 - last[step.stream] < 0.4 && !strong) return; // not visible beside the one before
     last[step.stream] = x1;
     const w = Math.max(x1 - x0, 0.7), fill = step.kind === "communicate" ? tint(streamColor(s.streams[step.stream]), 45) : step.kind === "repeat" ? "var(--box)" : "var(--compute)";
-    const g = draw("g", {"data-k": stepKeys(step, i).join(" ")}, draw("rect", {class: "shape", x: x0, y, width: w, height: lane - 8, style: `fill:${fill};` + (w < 3 ? "stroke-width:.3" : "")}));
+    const g = draw("g", {"data-k": stepKeys(step, i).join(" ")}, draw("rect", {class: "shape", x: x0, y, width: w, height: lane - 8, style: `fill:${fill};` + (w < 2.5 ? "stroke:none" : w < 6 ? "stroke-width:.4" : "")}));
     const label = step.kind === "repeat" ? "… " + (step.times - 1).toLocaleString("en") + " more iterations" : step.what + " " + step.value;
     g.append(draw("title", {}, `${step.what} ${step.value}\n${timeText(step.us)} from ${timeText(step.begin_us)}` + (step.times > 1 ? `\n${step.times} times` : "") + (step.exposed_us ? "\nexposed: " + timeText(step.exposed_us) : "")));
     if (step.exposed_us > 0) {
@@ -89,12 +89,18 @@ function drawSteps() {
       body.append(draw("rect", {x: e0, y: 8 + 8, width: ew, height: lane - 24, style: "fill:url(#wait);opacity:.8;pointer-events:none"}));
     }
     const letters = Math.floor((w - 6) / 6.7);
-    if (letters >= 3) g.append(draw("text", {x: Math.max(x0, left) + 3, y: y + (step.exposed_us > 0 ? 13 : 17), style: "pointer-events:none"}, short(label, Math.floor((Math.min(x1, width) - Math.max(x0, left) - 6) / 6.7))));
+    if (letters >= 3) g.append(draw("text", {x: Math.max(x0, left) + 3, y: y + (step.exposed_us > 0 ? 13 : 17), style: "pointer-events:none"}, stepLabel(step, label, Math.floor((Math.min(x1, width) - Math.max(x0, left) - 6) / 6.7))));
     body.append(g);
   });
   svg.append(body);
   box.replaceChildren(svg);
   paint(box);
+}
+// What fits: the kind of step first, then its value.
+function stepLabel(step, label, letters) {
+  if (label.length <= letters || step.kind === "repeat") return short(label, letters);
+  if (letters < step.what.length + 5) return step.what.length <= letters ? step.what : step.what.slice(0, letters - 1) + "…";
+  return step.what + " " + short(step.value, letters - step.what.length - 1);
 }
 // The longest kinds of steps, in words: what print and screen readers show.
 function stepTable() {

@@ -6,7 +6,8 @@ sourcePane.draw = (pane) => {
   const p = state.program, table = el("div", {class: "source", role: "table"});
   sourcePane.table = table;
   table.append(el("div", {class: "row head"}, el("div", {class: "n"}, ""), el("div", {class: "t"}, "program"),
-    el("div", {class: "s"}, "propagated sharding"), el("div", {class: "c"}, "time, bytes")));
+    el("div", {class: "s"}, "propagated sharding"), el("div", {class: "c", title: "time on the nominal machine, computing and communicating; bytes of the result on one device"},
+      el("span", {style: "color:var(--compute)"}, "■ "), "computes", el("br"), el("span", {style: "color:var(--wait)"}, "■ "), "messages")));
   const most = Math.max(1e-9, ...p.source.lines.map((l) => (l.us || 0) + (l.comm_us || 0)));
   const groups = sourceGroups(p);
   let file = 0;
@@ -83,19 +84,24 @@ function costText(us, comm, bytes) {
 function costBar(line, most) {
   const us = line.us || 0, comm = line.comm_us || 0;
   if (us + comm < most / 1000) return "";
-  const width = (v) => Math.max(v / most * 90, v > 0 ? 1 : 0);
-  return draw("svg", {width: 92, height: 6}, draw("title", {}, `computes ${timeText(us)}, communicates ${timeText(comm)}`),
-    draw("rect", {x: 91 - width(us) - width(comm), y: 0, width: width(us), height: 6, style: "fill:var(--compute)"}),
-    draw("rect", {x: 91 - width(comm), y: 0, width: width(comm), height: 6, style: "fill:var(--wait)"}));
+  const width = (v) => Math.max(v / most * 66, v > 0 ? 1 : 0);
+  return draw("svg", {width: 68, height: 6}, draw("title", {}, `computes ${timeText(us)}, communicates ${timeText(comm)}`),
+    draw("rect", {x: 67 - width(us) - width(comm), y: 0, width: width(us), height: 6, style: "fill:var(--compute)"}),
+    draw("rect", {x: 67 - width(comm), y: 0, width: width(comm), height: 6, style: "fill:var(--wait)"}));
+}
+// Without the blanks that align columns: the pane is narrower than the file.
+function textOf(line) {
+  const body = line.text.trimStart(), indent = line.text.length - body.length;
+  return " ".repeat(Math.min(indent, 4)) + body.replace(/ {2,}/g, " ") || " ";
 }
 function addLine(to, line, most) {
   const p = state.program, values = (line.values || []).map((v) => p.values[v]).filter(Boolean);
   const shown = values.slice(0, 3).map((v, i) => [i ? el("br") : "", values.length > 1 ? v.name.replace(/^.*%/, "%") + " " : "", shardingText(v.sharding)]);
   const made = values.find((v) => v.before && v.before.pending);
   to.append(el("div", {class: "row" + (values.length || line.us || /^\s*(func|spmd|mesh|return|\}|\/\/)/.test(line.text) ? "" : " plain"), "data-k": keys(lineKeys(line)), tabindex: values.length ? 0 : null},
-    el("div", {class: "n"}, p.numberOf(line.line)), el("div", {class: "t mono"}, line.text || " "),
+    el("div", {class: "n"}, p.numberOf(line.line)), el("div", {class: "t mono"}, textOf(line)),
     el("div", {class: "s mono"}, shown, values.length > 3 ? ` +${values.length - 3}` : "",
-      made ? [el("br"), el("span", {class: "pending", title: "partial values before they are reduced"}, shardingText(made.before))] : "",
+      made ? [el("br"), el("span", {class: "before", title: "as the op computes it: partial values, which a collective reduces"}, "from ", shardingText(made.before))] : "",
       (line.collectives || []).length ? [shown.length ? el("br") : "", (line.collectives || []).slice(0, 3).map(chip), line.collectives.length > 3 ? `+${line.collectives.length - 3}` : ""] : ""),
     el("div", {class: "c"}, costBar(line, most), costText(line.us || 0, line.comm_us || 0, line.result_bytes))));
   for (const d of p.diagnostics)

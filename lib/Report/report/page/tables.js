@@ -7,7 +7,7 @@ communicationPane.draw = (pane) => {
   if (!c) { pane.append(missing("reasons of the communication")); return; }
   communicationPane.open.clear();
   if (!c.collectives.length) { pane.append(el("p", {}, p.schedule && p.schedule.pipeline ? "The stages of the pipeline exchange messages; there is not any other communication." : "This program does not communicate.")); return; }
-  pane.append(el("p", {class: "note"}, `One run receives ${bytesText(c.bytes)} on each device, in ${timeText(c.us)} without overlap on the nominal machine; computation takes ${timeText(c.compute_us)}.` + (c.complete ? "" : " Loops of unknown length count once.")));
+  pane.append(el("p", {class: "note"}, `One run receives ${bytesText(c.bytes)} on each device, in ${timeText(c.us)} without overlap on the nominal machine; computation takes ${timeText(c.compute_us)} before ops are fused to kernels.` + (c.complete ? "" : " Loops of unknown length count once.")));
   const sums = (title, rows, name) => rows.length < 1 ? "" : el("div", {}, el("h2", {}, title), el("table", {}, el("tr", {}, el("th", {}, name), ["messages", "received", "time"].map((t) => el("th", {class: "r"}, t))),
     rows.slice(0, 12).map((r) => el("tr", {}, el("td", {}, name === "axis" ? el("span", {class: "ax", style: `color:${axisColor(r.label.split(", ")[0])}`, "data-k": keys("a" + p.axes.indexOf(r.label))}, r.label) : r.label + (r.layers > 1 ? ` (${r.layers} layers)` : "")), el("td", {class: "r"}, r.count.toLocaleString("en")), el("td", {class: "r"}, bytesText(r.bytes_received)), el("td", {class: "r"}, timeText(r.seconds * 1e6)))), ));
   const s = c.summary;
@@ -59,7 +59,7 @@ kernelsPane.draw = (pane) => {
   const order = kernels.map((_, i) => i).sort((a, b) => kernels[b].us * kernels[b].uses - kernels[a].us * kernels[a].uses || a - b);
   const source = el("div");
   kernelsPane.source = source;
-  pane.append(el("h2", {}, "Roofline of " + plural(kernels.length, "kernel") + " and library calls"), el("p", {class: "note"}, `Each point is a kernel at its arithmetic intensity, on the roof of the nominal machine (${countText(p.machine.flops_per_second)}flop/s, ${countText(p.machine.memory_bytes_per_second)}B/s): left of the corner memory limits it, right of it arithmetic. Larger points take more time in one run.`),
+  pane.append(el("h2", {}, "Roofline of " + plural(kernels.length, "kernel") + " and library calls"), el("p", {class: "note"}, `Each point is a kernel, on the roof of the nominal machine (${roundText(p.machine.flops_per_second)}flop/s, ${roundText(p.machine.memory_bytes_per_second)}B/s): left of the corner its memory traffic limits it, right of it its arithmetic. Larger points take more time in one run.`),
     el("div", {class: "draw"}, roofline(kernels, Math.max(pane.clientWidth - 26, 280))));
   const total = kernels.reduce((t, k) => t + k.us * k.uses, 0) || 1, most = 150;
   pane.append(el("div", {class: "wide"}, el("table", {}, el("tr", {}, el("th", {}, "kernel"), el("th", {}, "limited by"), ["uses", "time of all", "of it", "bytes", "flops"].map((t) => el("th", {class: "r"}, t))),
@@ -80,7 +80,7 @@ function drawKernel() {
     k.source ? el("pre", {}, k.source) : el("p", {class: "note"}, k.library ? "A library computes it: dtc generates no code for it." : "Its source is not in this page, whose size is limited: dtc compile --emit kernels prints it."));
 }
 function roofline(kernels, width) {
-  const m = state.program.machine, left = 74, bottom = 200, room = width - left - 16, high = bottom - 14;
+  const m = state.program.machine, left = 56, bottom = 200, room = width - left - 16, high = bottom - 14;
   const points = kernels.map((k, i) => ({k, i, x: k.flops / Math.max(k.bytes, 1), y: k.flops / Math.max(k.us * 1e-6, 1e-12)})).filter((q) => q.k.flops > 0 && q.k.bytes > 0 && q.k.us > 0);
   const corner = m.flops_per_second / m.memory_bytes_per_second;
   const low = Math.floor(Math.log10(Math.min(0.1, corner, ...points.map((q) => q.x)))), up = Math.ceil(Math.log10(Math.max(corner * 10, ...points.map((q) => q.x))));
@@ -88,9 +88,9 @@ function roofline(kernels, width) {
   const x = (v) => left + (Math.log10(v) - low) / (up - low) * room, y = (v) => bottom - (Math.log10(v) - lowY) / (upY - lowY) * high;
   const svg = draw("svg", {width, height: bottom + 36});
   const step = Math.ceil((up - low) / Math.max(2, Math.floor(room / 60))), stepY = Math.ceil((upY - lowY) / 6);
-  for (let e = low; e <= up; e += step) svg.append(draw("line", {class: "grid", x1: x(10 ** e), x2: x(10 ** e), y1: 10, y2: bottom}), draw("text", {class: "dim", x: x(10 ** e), y: bottom + 14, "text-anchor": "middle"}, e >= 0 ? countText(10 ** e) : (10 ** e).toFixed(-e)));
-  for (let e = lowY; e <= upY; e += stepY) svg.append(draw("line", {class: "grid", x1: left, x2: left + room, y1: y(10 ** e), y2: y(10 ** e)}), draw("text", {class: "dim", x: left - 5, y: y(10 ** e) + 4, "text-anchor": "end"}, countText(10 ** e) + "flop/s"));
-  svg.append(draw("text", {class: "dim", x: left + room / 2, y: bottom + 30, "text-anchor": "middle"}, "operations per byte"), draw("path", {d: `M${x(10 ** low)} ${y(10 ** low * m.memory_bytes_per_second)}L${x(corner)} ${y(m.flops_per_second)}L${x(10 ** up)} ${y(m.flops_per_second)}`, style: "fill:none;stroke:var(--text);stroke-width:1.5"}));
+  for (let e = low; e <= up; e += step) svg.append(draw("line", {class: "grid", x1: x(10 ** e), x2: x(10 ** e), y1: 10, y2: bottom}), draw("text", {class: "dim", x: x(10 ** e), y: bottom + 14, "text-anchor": "middle"}, e >= 0 ? roundText(10 ** e) : (10 ** e).toFixed(-e)));
+  for (let e = lowY; e <= upY; e += stepY) svg.append(draw("line", {class: "grid", x1: left, x2: left + room, y1: y(10 ** e), y2: y(10 ** e)}), draw("text", {class: "dim", x: left - 5, y: y(10 ** e) + 4, "text-anchor": "end"}, roundText(10 ** e)));
+  svg.append(draw("text", {class: "dim", x: left + room / 2, y: bottom + 30, "text-anchor": "middle"}, "operations per byte"), draw("text", {class: "dim", x: 14, y: bottom / 2, "text-anchor": "middle", transform: `rotate(-90 14 ${bottom / 2})`}, "operations per second"), draw("path", {d: `M${x(10 ** low)} ${y(10 ** low * m.memory_bytes_per_second)}L${x(corner)} ${y(m.flops_per_second)}L${x(10 ** up)} ${y(m.flops_per_second)}`, style: "fill:none;stroke:var(--text);stroke-width:1.5"}));
   const all = Math.max(...points.map((q) => q.k.us * q.k.uses), 1e-12), taken = [];
   for (const q of points.sort((a, b) => b.k.us * b.k.uses - a.k.us * a.k.uses)) {
     const r = 3 + 8 * Math.sqrt(q.k.us * q.k.uses / all), cx = x(q.x), cy = y(q.y), arithmetic = limitOf(q.k) === "arithmetic";

@@ -103,19 +103,20 @@ function drawShards() {
   if (total > 1) facts.push(copies > 1 ? "each shard is held by " + plural(Math.round(copies), "device") : "each shard is held once");
   if (pending.length) facts.push(`hatched: partial values, to be reduced (${s.pending[0].kind}) over ` + pending.join(", "));
   into.replaceChildren(el("h2", {}, v.name + ": " + v.type + " ", shardingText(s)), el("p", {class: "note"}, facts.join("; ") + "."));
-  if (v.before) into.append(el("p", {class: "note"}, "Its op computes it as ", shardingText(v.before), (v.before.pending ? ": partial values, which a collective reduces." : "; it is then resharded.")));
   const width = Math.max(Math.min((into.parentNode.clientWidth || 640) - 30, 760), 240);
-  into.append(el("div", {class: "wide"}, shardDrawing(v, counts, width)));
+  into.append(el("div", {class: "wide"}, shardDrawing(v, s, width)));
+  if (v.before) into.append(el("p", {class: "note", style: "margin-top:10px"}, "Its op computes it as ", shardingText(v.before), (v.before.pending ? ": partial values (hatched), which a collective reduces." : "; it is then resharded.")),
+    el("div", {class: "wide"}, shardDrawing(v, v.before, width)));
   const axesOf = s.dims.map((parts, d) => parts.length ? `dim ${d} along ${parts.map((x) => x.blocks ? x.blocks + " blocks" : axisName(x)).join(", then ")}` : "").filter(Boolean);
   into.append(el("div", {class: "legend"}, axesOf.length ? el("span", {}, "sharded: " + axesOf.join("; ")) : "", el("span", {}, "in a cell: the devices that hold it, by mesh axis; * any, + each with a partial value")));
   paint(into);
 }
 // A matrix of matrices: the last dim goes across, the one before it down, and so on in turn.
-function shardDrawing(v, counts, width) {
-  const rank = v.dims.length, s = v.sharding, svg = draw("svg");
+function shardDrawing(v, s, width) {
+  const counts = s.dims.map(shardCount), rank = v.dims.length, svg = draw("svg");
   const cellText = holders(s, counts.map(() => 0));
   const most = rank > 2 ? 6 : 12, gap = 16, label = 15;
-  const minW = Math.max(...cellText.map((t) => t.length)) * 6.8 + 10, minH = cellText.length * 13 + 8;
+  const oneLine = cellText.join(" ").length * 6.8 + 12, minW = Math.max(...cellText.map((t) => t.length)) * 6.8 + 10;
   const columns = rank ? segments(counts[rank - 1], Math.max(2, Math.min(most, Math.floor((width - 70) / minW)))) : [0];
   const rows = rank > 1 ? segments(counts[rank - 2], most) : [0];
   // To scale where the shape is not too narrow for text.
@@ -123,10 +124,12 @@ function shardDrawing(v, counts, width) {
   const outer = [];
   for (let d = 0; d < rank - 2; ++d) outer.push(segments(counts[d], 6));
   const blocksAcross = outer.reduce((n, list, d) => (rank - d) % 2 === 1 ? n * list.length : n, 1);
-  const room = Math.max((width - 60) / blocksAcross - gap, minW * columns.length);
+  const room = Math.max(width / blocksAcross - gap - 46, minW * columns.length);
   const scale = Math.min(room / across, 260 / height);
-  let w = Math.max(across * scale, minW * columns.length), h = Math.max(rank > 1 ? height * scale : 30, minH * rows.length);
+  let w = Math.max(across * scale, minW * columns.length);
   w = Math.min(w, Math.max(room, minW * columns.length));
+  const flat = w / columns.length >= oneLine, minH = flat ? 20 : cellText.length * 13 + 8;
+  const h = Math.max(rank > 1 ? height * scale : 30, minH * rows.length);
   const exact = rank < 2 || Math.abs(w / h - across / height) / (across / height) < 0.02;
   const matrix = (x, y, at) => {
     let top = y;
@@ -150,7 +153,7 @@ function shardDrawing(v, counts, width) {
     const devices = devicesOf(s, index, 64);
     const g = draw("g", {class: "cell", "data-k": keys(devices.map((d) => "d" + d))}, draw("rect", {class: "shape", x, y, width: cw, height: ch, style: `fill:${tint(color, 30)};stroke:${color}`}));
     if (s.pending) g.append(draw("rect", {x, y, width: cw, height: ch, style: "fill:url(#hatch);pointer-events:none"}));
-    names.forEach((t, i) => g.append(draw("text", {x: x + 5, y: y + 13 + i * 13}, t)));
+    (flat ? [names.join(" ")] : names).forEach((t, i) => g.append(draw("text", {x: x + 5, y: y + 14 + i * 13}, t)));
     g.append(draw("title", {}, `shard ${number}: [` + index.map((i, d) => rangeText(v.dims[d], counts[d], i)).join(", ") + "]\n" + (devices.length < 64 ? devices.map(deviceName).join("\n") : "64 devices and more")));
     svg.append(g);
   };
