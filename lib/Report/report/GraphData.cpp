@@ -129,7 +129,7 @@ private:
     size_t letters = 4, chips = 0;
     for (const std::string& t : text) letters = std::max(letters, lettersOf(t));
     for (int c : collectives)
-      if (chips < kMaxChips) letters = std::max(letters, chipOf(c).size() + 2), ++chips;
+      if (chips < kMaxChips) letters = std::max(letters, chipOf(c).size() + 6), ++chips;
     d.width = std::ceil(static_cast<double>(letters) * kLetter + 2 * kPadding);
     d.height = kLine * static_cast<double>(text.size() + chips) + kPadding;
     d.data = {{"kind", kind}, {"text", std::move(text)}};
@@ -140,7 +140,7 @@ private:
   std::string chipOf(int c) const {
     const ReportValue& one = collectives_[static_cast<size_t>(c)];
     std::string text = one["kind"].get<std::string>();
-    for (const auto& a : one["axes"]) text += " " + a.get<std::string>();
+    for (const auto& a : one["axes"]) text += ", " + a.get<std::string>();
     return text;
   }
 

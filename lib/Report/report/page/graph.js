@@ -15,7 +15,7 @@ graphPane.draw = (pane) => {
     clusters.length ? button("Unfold all", "layers and regions", () => all(true)) : "", clusters.length ? button("Fold all", "", () => all(false)) : "",
     el("span", {class: "note", style: "margin:0"}, g.gradient_ops ? plural(g.gradient_ops, "op") + " that dtc generates, such as gradients: not drawn" : "",
       g.engine === "layers" ? " Plain layout: this dtc was built without Graphviz, or the graph is too large." : "")));
-  pane.append(box, el("div", {class: "legend graph-legend"}, legendItem(axisSwatches(), "collectives by axis"),
+  pane.append(box, el("div", {class: "legend"}, legendItem(axisSwatches(), "collectives by axis"),
     el("span", {}, "line width: bytes; dashed: resharded; ▸ layer or region: click to unfold")));
   graphPane.box = box;
   graphPane.view = {x: 0, y: 0, scale: 1, min: 0.03, max: 4};
@@ -132,10 +132,14 @@ function drawNode(n, x, y, cluster = -1) {
   const node = draw("g", {class: "node " + n.kind, transform: `translate(${x} ${y})`, "data-k": keys((n.values || []).slice(0, n.kind === "cluster" ? 9999 : 9).map((v) => "v" + v), n.line >= 0 ? "l" + n.line : [], (n.lines || []).map((l) => "l" + l), (n.collectives || []).map((c) => "c" + c))},
     draw("rect", {class: "shape", width: w, height: h, rx: n.kind === "argument" || n.kind === "port" ? 10 : 3, style: `fill:${nodeColors[n.kind]}` + (n.kind === "port" ? ";stroke-dasharray:3 2" : "")}));
   n.text.forEach((t, i) => node.append(draw("text", {x: 8, y: 15 + 15 * i, class: i && n.kind !== "cluster" ? "dim" : "", style: i ? "" : "font-weight:600"}, t)));
-  (n.collectives || []).slice(0, 3).forEach((c, i) => {
-    const color = axisColor(state.program.collectives[c].axes[0]);
-    node.append(draw("text", {x: 8, y: 15 + 15 * (n.text.length + i), style: `fill:${color};font-weight:600`}, "● " + collectiveText(state.program.collectives[c])));
-  });
+  const messages = new Map(); // by what is written: its color and number
+  for (const c of (n.collectives || []).map((id) => state.program.collectives[id])) {
+    const one = messages.get(collectiveText(c)) || {color: axisColor(c.axes[0]), count: 0};
+    one.count += 1;
+    messages.set(collectiveText(c), one);
+  }
+  [...messages].slice(0, 3).forEach(([text, one], i) => node.append(draw("text", {x: 8, y: 15 + 15 * (n.text.length + i), style: `fill:${one.color};font-weight:600`},
+    "● " + text + (one.count > 1 ? " ×" + one.count : ""))));
   if (cluster >= 0) node.addEventListener("click", (e) => { e.stopPropagation(); toggleCluster(cluster); });
   return node;
 }

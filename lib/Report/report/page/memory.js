@@ -23,7 +23,7 @@ const bufferColors = {argument: palette[0], result: palette[2], constant: palett
 function arenaDrawing(m, width) {
   const p = state.program, left = 66, room = width - left - 12, high = 90, tall = 280, top2 = high + 34;
   const n = Math.max(p.steps.length, 1), x = (s) => left + s / n * room, most = Math.max(m.arena_bytes, 1);
-  const svg = draw("svg", {width, height: top2 + tall + 24});
+  const svg = draw("svg", {width, height: top2 + tall + 28});
   for (const t of byteTicks(most, 3)) if (t <= most) svg.append(draw("line", {class: "grid", x1: left, x2: left + room, y1: 8 + high - t / most * high, y2: 8 + high - t / most * high}), draw("text", {class: "dim", x: left - 4, y: 12 + high - t / most * high, "text-anchor": "end"}, bytesText(t)));
   let d = `M${left} ${8 + high}`, i = 0;
   const every = Math.max(1, Math.floor(n / 3000));
@@ -46,6 +46,6 @@ function arenaDrawing(m, width) {
     if (h > 12 && w > 30) g.append(draw("text", {x: x0 + 3, y: y(b.offset + b.bytes) + Math.min(h / 2 + 4, 14), style: "pointer-events:none"}, short(b.value, Math.floor((w - 6) / 6.7))));
     svg.append(g);
   });
-  for (const t of ticks(n, Math.max(2, Math.floor(room / 80)))) if (Number.isInteger(t) && t < n) svg.append(draw("text", {class: "dim", x: x(t + 0.5), y: top2 + tall + 15, "text-anchor": "middle"}, "step " + t));
+  for (const t of ticks(n, Math.max(2, Math.floor(room / 80)))) if (Number.isInteger(t) && t < n) svg.append(draw("text", {class: "dim", x: x(t + 0.5), y: top2 + tall + 20, "text-anchor": x(t + 0.5) > width - 40 ? "end" : "middle"}, "step " + t));
   return svg;
 }

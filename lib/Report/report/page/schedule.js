@@ -120,7 +120,8 @@ function stepTable() {
 function pipelineDiagram(run, width) {
   const actions = rowsOf(run.actions), end = Math.max(1e-9, ...actions.map((a) => a.begin_us + a.us)), lane = 28, left = 52;
   const shortest = Math.min(...actions.filter((a) => a.us > 0).map((a) => a.us)), letters = run.chunks > 1 ? 4 : 2 + (run.microbatches > 9);
-  const room = Math.min(Math.max(width - left - 12, 260, Math.min(end / shortest * (letters * 6.8 + 5), 3200)), 3200);
+  // As wide as the page, unless the shortest part then has no room for its label in small letters.
+  const least = end / shortest * (letters * 5.5 + 2), fits = Math.max(width - left - 12, 260), room = least <= fits ? fits : Math.min(least, 3200);
   const colors = {F: palette[5], B: palette[4], W: palette[3]}, x = (t) => left + t / end * room, bottom = 6 + run.devices * lane;
   const svg = draw("svg", {width: left + room + 12, height: bottom + 24});
   for (const t of ticks(end, Math.max(2, Math.floor(room / 110)))) svg.append(draw("line", {class: "grid", x1: x(t), y1: 2, x2: x(t), y2: bottom}), draw("text", {class: "dim", x: x(t), y: bottom + 14, "text-anchor": x(t) > left + room - 30 ? "end" : "middle"}, timeText(t)));
@@ -129,7 +130,7 @@ function pipelineDiagram(run, width) {
     if (a.us <= 0) continue;
     const w = a.us / end * room, label = a.phase + a.microbatch + (run.chunks > 1 ? "." + Math.floor(a.stage / run.devices) : "");
     svg.append(draw("g", {}, draw("rect", {class: "shape", x: x(a.begin_us), y: 6 + a.device * lane, width: w, height: lane - 4, style: `fill:${tint(colors[a.phase], 60)}`}),
-      w > label.length * 6.8 + 2 ? draw("text", {x: x(a.begin_us) + w / 2, y: 6 + a.device * lane + 16, "text-anchor": "middle"}, label) : "",
+      w >= label.length * 5.5 + 1 ? draw("text", {x: x(a.begin_us) + w / 2, y: 6 + a.device * lane + 16, "text-anchor": "middle", style: w < label.length * 6.8 + 2 ? "font-size:9px" : ""}, label) : "",
       draw("title", {}, `${{F: "forward", B: "backward", W: "weights"}[a.phase]} of micro-batch ${a.microbatch}, stage ${a.stage}\n${timeText(a.us)} from ${timeText(a.begin_us)}`)));
   }
   const sign = (phase) => el("span", {style: `background:${tint(colors[phase], 60)};padding:0 5px;border:1px solid var(--box-line)`}, phase);

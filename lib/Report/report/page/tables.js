@@ -86,11 +86,11 @@ function roofline(kernels, width) {
   const low = Math.floor(Math.log10(Math.min(0.1, corner, ...points.map((q) => q.x)))), up = Math.ceil(Math.log10(Math.max(corner * 10, ...points.map((q) => q.x))));
   const lowY = Math.floor(Math.log10(Math.min(10 ** low * m.memory_bytes_per_second, ...points.map((q) => q.y)))), upY = Math.ceil(Math.log10(m.flops_per_second)) + 0.1;
   const x = (v) => left + (Math.log10(v) - low) / (up - low) * room, y = (v) => bottom - (Math.log10(v) - lowY) / (upY - lowY) * high;
-  const svg = draw("svg", {width, height: bottom + 36});
+  const svg = draw("svg", {width, height: bottom + 40});
   const step = Math.ceil((up - low) / Math.max(2, Math.floor(room / 60))), stepY = Math.ceil((upY - lowY) / 6);
-  for (let e = low; e <= up; e += step) svg.append(draw("line", {class: "grid", x1: x(10 ** e), x2: x(10 ** e), y1: 10, y2: bottom}), draw("text", {class: "dim", x: x(10 ** e), y: bottom + 14, "text-anchor": "middle"}, e >= 0 ? roundText(10 ** e) : (10 ** e).toFixed(-e)));
+  for (let e = low; e <= up; e += step) svg.append(draw("line", {class: "grid", x1: x(10 ** e), x2: x(10 ** e), y1: 10, y2: bottom}), draw("text", {class: "dim", x: x(10 ** e), y: bottom + 19, "text-anchor": "middle"}, e >= 0 ? roundText(10 ** e) : (10 ** e).toFixed(-e)));
   for (let e = lowY; e <= upY; e += stepY) svg.append(draw("line", {class: "grid", x1: left, x2: left + room, y1: y(10 ** e), y2: y(10 ** e)}), draw("text", {class: "dim", x: left - 5, y: y(10 ** e) + 4, "text-anchor": "end"}, roundText(10 ** e)));
-  svg.append(draw("text", {class: "dim", x: left + room / 2, y: bottom + 30, "text-anchor": "middle"}, "operations per byte"), draw("text", {class: "dim", x: 14, y: bottom / 2, "text-anchor": "middle", transform: `rotate(-90 14 ${bottom / 2})`}, "operations per second"), draw("path", {d: `M${x(10 ** low)} ${y(10 ** low * m.memory_bytes_per_second)}L${x(corner)} ${y(m.flops_per_second)}L${x(10 ** up)} ${y(m.flops_per_second)}`, style: "fill:none;stroke:var(--text);stroke-width:1.5"}));
+  svg.append(draw("text", {class: "dim", x: left + room / 2, y: bottom + 34, "text-anchor": "middle"}, "operations per byte"), draw("text", {class: "dim", x: 14, y: bottom / 2, "text-anchor": "middle", transform: `rotate(-90 14 ${bottom / 2})`}, "operations per second"), draw("path", {d: `M${x(10 ** low)} ${y(10 ** low * m.memory_bytes_per_second)}L${x(corner)} ${y(m.flops_per_second)}L${x(10 ** up)} ${y(m.flops_per_second)}`, style: "fill:none;stroke:var(--text);stroke-width:1.5"}));
   const all = Math.max(...points.map((q) => q.k.us * q.k.uses), 1e-12), taken = [];
   for (const q of points.sort((a, b) => b.k.us * b.k.uses - a.k.us * a.k.uses)) {
     const r = 3 + 8 * Math.sqrt(q.k.us * q.k.uses / all), cx = x(q.x), cy = y(q.y), arithmetic = limitOf(q.k) === "arithmetic";

@@ -165,7 +165,8 @@ function shardDrawing(v, s, width) {
     for (const i of segments(counts[d], 6)) {
       const bx = sideways ? x + along : x, by = sideways ? y : y + along;
       svg.append(draw("text", {class: "dim", x: bx + 46, y: by + 10, style: "font-weight:600"}, i < 0 ? "…" : `dim ${d}: ${rangeText(v.dims[d], counts[d], i)}`));
-      const size = i < 0 ? [40, 20] : blocks(d + 1, bx, by + label, [...at, i]);
+      const size = i < 0 ? [60, 20] : blocks(d + 1, bx, by + label, [...at, i]);
+      size[0] = Math.max(size[0], 46 + 7 * (i < 0 ? 1 : `dim ${d}: ${rangeText(v.dims[d], counts[d], i)}`.length));
       along += (sideways ? size[0] : size[1] + label) + gap;
       far = Math.max(far, sideways ? size[1] + label : size[0]);
     }

@@ -1,0 +1,92 @@
+// Runs in a page of `dtc report` (test/checks/report_pages.py): drives it as a reader does, and writes what is wrong.
+(() => {
+  const wrong = [], counts = {}, {state, select, show, panes} = window.dtcReport;
+  const say = (where, what) => { if (wrong.length < 40) wrong.push(where + ": " + what); };
+  const area = (a, b) => Math.max(0, Math.min(a.right, b.right) - Math.max(a.left, b.left)) * Math.max(0, Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top));
+  const shown = (r) => r.width > 0 && r.height > 0;
+
+  // Nothing is wider than the page, texts of a drawing are within it and apart.
+  function layout(where, pane) {
+    if (document.documentElement.scrollWidth > innerWidth) say(where, `the page is ${document.documentElement.scrollWidth} px wide, the window ${innerWidth}`);
+    if (pane.scrollWidth > pane.clientWidth + 1) say(where, `the pane has ${pane.scrollWidth} px, of which ${pane.clientWidth} are seen`);
+    for (const svg of pane.querySelectorAll("svg")) {
+      if (svg.closest(".graph")) continue;
+      const frame = svg.getBoundingClientRect();
+      const texts = [...svg.querySelectorAll("text")].map((t) => [t, t.getBoundingClientRect()]).filter(([, r]) => shown(r)).slice(0, 500);
+      for (const [t, r] of texts)
+        if (r.left < frame.left - 1 || r.right > frame.right + 1 || r.bottom > frame.bottom + 1 || r.top < frame.top - 1)
+          if (!t.closest("[clip-path]")) say(where, `'${t.textContent}' is cut off`);
+      texts.forEach(([t, r], i) => texts.slice(i + 1).forEach(([u, q]) => { if (area(r, q) > 12) say(where, `'${t.textContent}' and '${u.textContent}' overlap`); }));
+    }
+    for (const cell of pane.querySelectorAll("td, .fact, .chip, button, .note, h2")) {
+      const r = cell.getBoundingClientRect();
+      if (shown(r) && r.right > innerWidth + 1 && !cell.closest(".wide, .draw")) say(where, `'${cell.textContent.slice(0, 40)}' is cut off`);
+    }
+  }
+  function nodes(where, box) {
+    const all = [...box.querySelectorAll("g.node:not(.open)")].map((n) => [n, n.querySelector(".shape").getBoundingClientRect()]);
+    all.forEach(([n, r], i) => {
+      all.slice(i + 1).forEach(([m, q]) => { if (area(r, q) > 4) say(where, `nodes '${n.textContent}' and '${m.textContent}' overlap`); });
+      for (const t of n.querySelectorAll("text")) if (t.getBoundingClientRect().right > r.right + 1) say(where, `'${t.textContent}' is wider than its node`);
+    });
+    return all.length;
+  }
+  const lit = (id) => byId("pane-" + id).querySelectorAll(".lit").length;
+
+  try {
+    const p = state.program, graph = panes.find((x) => x.id === "graph");
+    for (const one of panes) {
+      show(one.id);
+      const pane = byId("pane-" + one.id);
+      if (!pane.childElementCount) say(one.id, "is empty");
+      layout(one.id, pane);
+    }
+    if (p.graph) {
+      show("graph");
+      const before = nodes("graph", graph.box), clusters = p.graph.drawings[0].nodes.map((n, i) => [n, i]).filter(([n]) => n.kind === "cluster");
+      counts.nodes = before, counts.clusters = clusters.length;
+      for (const [, i] of clusters.slice(0, 2)) {
+        if (graph.open.has(i)) toggleCluster(i);
+        const folded = graph.box.querySelectorAll("g.node").length;
+        toggleCluster(i);
+        if (graph.box.querySelectorAll("g.node").length <= folded) say("graph", "a layer does not unfold");
+        nodes("graph, unfolded", graph.box);
+        toggleCluster(i);
+        if (graph.box.querySelectorAll("g.node").length !== folded) say("graph", "a layer does not fold again");
+      }
+    }
+    const closed = (sourcePane.groups || []).find((g) => g.toggle && !g.isOpen() && g.lines.length);
+    if (closed) {
+      closed.toggle(true);
+      if (!closed.isOpen()) say("source", "a layer does not unfold");
+      closed.toggle(false);
+    }
+    // A value, a collective, a kernel and a device light up in the panes that have them.
+    const links = (key, where) => {
+      for (const id of where) {
+        show("source"), show(id);
+        select(key);
+        if (!lit(id)) say(id, `'${key}' does not light up`);
+        if (id !== "source" && key[0] !== "d" && innerWidth > 760 && !lit("source")) say("source", `'${key}' does not light up with ${id}`);
+        if (!byId("selection").textContent) say(id, "the selection is not described");
+        select("");
+        if (document.querySelectorAll(".lit").length) say(id, "the selection does not end");
+      }
+    };
+    const withLine = p.steps.find((s) => s.line >= 0 && s.kernel >= 0 && p.lineAt.has(s.line) && (p.lineAt.get(s.line).values || []).length);
+    if (withLine) links("v" + p.lineAt.get(withLine.line).values[0], ["source", "schedule", "kernels"].filter((id) => id !== "kernels"));
+    const inGraph = p.graph && p.graph.drawings[0].nodes.find((n) => n.kind === "op" && n.values);
+    if (inGraph) links("v" + inGraph.values[0], ["graph"]);
+    const c = p.steps.find((s) => s.collective >= 0);
+    counts.collectives = p.collectives.length;
+    if (c) links("c" + c.collective, ["schedule", "communication"]);
+    if (p.kernels.length) links("k0", ["kernels", "schedule"]);
+    if (p.mesh && p.values.some((v) => v && v.sharding)) links("d0", ["tensors"]);
+    byId("theme").click();
+    show("schedule");
+    layout("schedule, other theme", byId("pane-schedule"));
+  } catch (e) {
+    say("script", e.stack || String(e));
+  }
+  document.body.replaceChildren(Object.assign(document.createElement("pre"), {id: "result", textContent: JSON.stringify({wrong: [...(window.pageErrors || []), ...wrong], counts})}));
+})();

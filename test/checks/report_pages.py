@@ -1,0 +1,88 @@
+"""Pages of `dtc report` in a browser: nothing overlaps or is cut off, at 1280 and at 390 pixels; layers fold and unfold; what
+is selected lights up in all panes; the page loads nothing. In headless Chromium, where that is installed."""
+
+import html
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+MODELS = {
+    "mlp": "mlp --parallel dp=2,tp=2",
+    "gpt": "gpt --layers 4 --mode train --parallel dp=2,tp=4,sp",
+    "moe": "mixtral --layers 2 --parallel dp=2,ep=4",
+    "pipeline": "gpt --layers 8 --mode train --parallel pp=4,dp=2 --microbatches 8",
+    "ring": "llama --layers 2 --parallel cp=4,tp=2 --context ring",
+}
+# A convolution over rows that are sharded, with halos.
+CONV = """mesh @m = [h=4]
+
+func @main(%x: f32[2, 3, 32, 16] @m{_, _, h, _}, %w: f32[8, 3, 3, 3]) -> (%y: f32[2, 8, 32, 16]) {
+  %c = conv %x, %w {padding = [[1, 1], [1, 1]]}
+  %y = relu %c
+  return %y
+}
+"""
+WRONG = "mesh @m = [d=2]\n\nfunc @main(%x: f32[4, 8] @m{d, _}, %w: f32[9, 2]) -> (%y: f32[4, 2]) {\n  %y = matmul %x, %w\n  return %y\n}\n"
+# What errors of scripts are collected in, before the page's own script.
+ERRORS = "<script>window.pageErrors = []; addEventListener('error', (e) => pageErrors.push(e.message));</script>"
+MAX_BYTES = 5_000_000
+
+
+def browser():
+    return next((b for b in ("chromium", "chromium-browser", "google-chrome") if shutil.which(b)), None)
+
+
+def looked_at(context, name, page, driver, width, height, folder):
+    text = page.read_text()
+    driven = folder / f"{name}-{width}.html"
+    driven.write_text(text.replace("<script id=", ERRORS + "<script id=", 1).replace("</body>", f"<script>{driver}</script></body>"))
+    command = [browser(), "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=10000", "--dump-dom",
+               f"--user-data-dir={folder / 'profile'}", f"--window-size={width},{height}", driven.as_uri()]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    except subprocess.TimeoutExpired:
+        context.failed(f"report {name} {width}", "the browser did not end")
+        return
+    found = re.search(r'<pre id="result">(.*?)</pre>', done.stdout, re.S)
+    if not found:
+        context.failed(f"report {name} {width}", f"the page did not answer: {done.stderr[-500:]}")
+        return
+    result = json.loads(html.unescape(found[1]))
+    if result["wrong"]:
+        context.failed(f"report {name} {width}", "\n".join(result["wrong"]))
+    else:
+        context.passed()
+
+
+def check(context):
+    driver = (context.root / "test/checks/report_pages.js").read_text()
+    dtc = str(context.build / "bin/dtc")
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        (folder / "conv.dt").write_text(CONV)
+        (folder / "wrong.dt").write_text(WRONG)
+        for name, flags in MODELS.items():
+            (folder / f"{name}.dt").write_text(subprocess.run([dtc, "model", *flags.split()], capture_output=True, text=True, check=True).stdout)
+        pages = []
+        for name in [*MODELS, "conv", "wrong"]:
+            page = folder / f"{name}.html"
+            done = subprocess.run([dtc, "report", str(folder / f"{name}.dt"), "-o", str(page)], capture_output=True, text=True, check=False)
+            if done.returncode != (1 if name == "wrong" else 0) or not page.exists():
+                context.failed(f"report {name}", f"exit code {done.returncode}: {done.stderr[-500:]}")
+                continue
+            text = page.read_text()
+            loads = re.findall(r'(?:src|href)="[^"#]|url\((?!#|`?#)[^)]|@import', re.sub(r'<script id="data".*?</script>', "", text, flags=re.S))
+            if loads or len(text) > MAX_BYTES:
+                context.failed(f"report {name}", f"it loads {loads[:3]}, or has too many bytes: {len(text)}")
+            else:
+                context.passed()
+            pages.append((name, page))
+        if not browser():
+            context.note("the pages of dtc report were not looked at: Chromium is not installed")
+            return
+        for name, page in pages:
+            for width, height in ((1280, 800), (390, 800)):
+                looked_at(context, name, page, driver, width, height, folder)
