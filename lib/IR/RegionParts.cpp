@@ -22,7 +22,7 @@ RegionParts::RegionParts(const Module& m, const Block& body) : m_(m) {
     for (ValueId v : m.operands(body.ops[i])) {
       const std::optional<uint32_t> made = of(v); // a position until all are known
       if (!made) continue;
-      const auto [a, b] = std::minmax(root(*made), root(i));
+      const auto [a, b] = std::minmax({root(*made), root(i)});
       above[b] = a;
     }
     parts_[body.ops[i].index - low_] = i;
