@@ -231,7 +231,7 @@ bool starts(const Module& m, FuncId f) {
 } // namespace
 
 bool schedulePass(Module& m, const PassOptions& options, Diagnostics&) {
-  for (FuncId entry : m.order) {
+  for (FuncId entry : std::vector<FuncId>(m.order)) { // schedule() replaces the module
     if (!m[entry].spmd || !m[entry].body || entryOfProgram(m, entry) != entry) continue;
     std::vector<FuncId> functions = functionsOfProgram(m, entry);
     const size_t all = functions.size();

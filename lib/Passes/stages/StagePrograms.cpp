@@ -282,9 +282,10 @@ private:
     const StagedStep& place = s.stage == StagedStep::kAnywhere && reader ? *reader : s;
     bool defined = true;
     ValueId missing;
-    forEachRead(m_, s.op, [&](ValueId v) {
+    std::vector<ValueId> read; // define() adds ops to the module
+    forEachRead(m_, s.op, [&](ValueId v) { read.push_back(v); });
+    for (ValueId v : read)
       if (!define(p, v, &place)) defined = false, missing = v;
-    });
     if (!defined) {
       const StagedStep* from = ownedStep(missing);
       return diags_.fail(kOrder, m_[s.op].loc, m_.record(s.op).name, s.microbatch, from ? from->stage : 0);
