@@ -86,13 +86,14 @@ private:
   std::vector<double> free_;  // by device
 };
 
-// Of the actions that can begin first on a device, a backward part, else a forward part while fewer micro-batches are
-// between their forward and backward parts than in 1F1B, and at most one more than devices keep activations, else
-// a weight part.
+// Of the actions that can begin first on a device, a forward part, a backward part (in this order, or in the other
+// one), or else a weight part. A forward part needs fewer micro-batches between their forward and backward parts than
+// in 1F1B, and at most `kept` of which the device keeps activations.
 class ZeroBubble {
 public:
-  explicit ZeroBubble(const PipelineShape& s)
-      : shape_(s), clock_(s), devices_(static_cast<size_t>(s.devices)) {}
+  ZeroBubble(const PipelineShape& s, bool forwardFirst, int kept)
+      : shape_(s), forwardFirst_(forwardFirst), kept_(kept), clock_(s),
+        devices_(static_cast<size_t>(s.devices)) {}
 
   std::vector<Actions> run() {
     for (;;) {
@@ -128,18 +129,40 @@ private:
       best = a;
     };
     const int inFlight = shape_.devices - d;
+    const bool mayForward =
+        forwards < shape_.microbatches && forwards - backwards < inFlight && forwards - weights < kept_;
+    if (forwardFirst_ && mayForward) consider(Forward, forwards);
     if (backwards < forwards) consider(Backward, backwards);
-    if (forwards < shape_.microbatches && forwards - backwards < inFlight &&
-        forwards - weights <= shape_.devices)
-      consider(Forward, forwards);
+    if (!forwardFirst_ && mayForward) consider(Forward, forwards);
     if (weights < backwards) consider(Weights, weights);
     return best;
   }
 
   const PipelineShape& shape_;
+  bool forwardFirst_;
+  int kept_;
   Clock clock_;
   std::vector<Device> devices_;
 };
+
+double endOf(const std::vector<Actions>& order) {
+  double end = 0;
+  for (const Actions& actions : order)
+    for (const PipelineAction& a : actions) end = std::max(end, a.end);
+  return end;
+}
+
+// With equal times of the three parts, the first choice is ZB-H1 of Qi et al. 2023. With others, a device that keeps
+// one more micro-batch or ends one earlier may wait less.
+std::vector<Actions> zeroBubble(const PipelineShape& s) {
+  constexpr double kShorter = 0.99; // else the one before, which keeps less, is as good
+  std::vector<Actions> best;
+  for (auto [forwardFirst, more] : {std::pair(true, 0), {false, 0}, {false, 1}, {true, 1}}) {
+    auto order = ZeroBubble(s, forwardFirst, s.devices + more).run();
+    if (best.empty() || endOf(order) < endOf(best) * kShorter) best = std::move(order);
+  }
+  return best;
+}
 
 } // namespace
 
@@ -167,7 +190,7 @@ bool setPipelineTimes(const PipelineShape& s, std::vector<Actions>& order) {
 }
 
 std::vector<std::vector<PipelineAction>> pipelineOrder(PipelineSchedule schedule, const PipelineShape& s) {
-  if (schedule == PipelineSchedule::ZeroBubble && s.hasBackward && s.chunks == 1) return ZeroBubble(s).run();
+  if (schedule == PipelineSchedule::ZeroBubble && s.hasBackward && s.chunks == 1) return zeroBubble(s);
   std::vector<Actions> order;
   for (int d = 0; d < s.devices; ++d) {
     const int behind = s.devices - 1 - d; // stages after this one
@@ -182,9 +205,10 @@ std::vector<std::vector<PipelineAction>> pipelineOrder(PipelineSchedule schedule
 }
 
 double bubbleOf(const std::vector<std::vector<PipelineAction>>& order) {
-  double busy = 0, end = 0;
+  double busy = 0;
   for (const Actions& actions : order)
-    for (const PipelineAction& a : actions) busy += a.end - a.begin, end = std::max(end, a.end);
+    for (const PipelineAction& a : actions) busy += a.end - a.begin;
+  const double end = endOf(order);
   return end > 0 ? 1 - busy / (static_cast<double>(order.size()) * end) : 0;
 }
 

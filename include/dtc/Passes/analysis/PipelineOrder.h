@@ -3,8 +3,8 @@
 //
 // GPipe: Huang et al. 2019. 1F1B: Narayanan et al. 2019 (PipeDream-Flush). Interleaved 1F1B: Narayanan et al. 2021
 // (Megatron-LM), where a device holds several chunks of the model. Zero bubble: Qi et al. 2023, where the gradients
-// of weights are separate from those of activations and fill the bubble; ours is a list schedule with the memory
-// of ZB-H1.
+// of weights are separate from those of activations and fill the bubble; a list schedule that is ZB-H1 where
+// the three times are equal.
 #include "dtc/IR/Phase.h"
 #include <cstdint>
 #include <optional>
