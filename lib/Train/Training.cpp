@@ -98,26 +98,31 @@ Status Training::openFolder() {
   return found.empty() ? Status(Ok{}) : resumeFrom(found.back().path);
 }
 
-// What a checkpoint has that this program does not take, and the other way around; "" if they fit.
+// What a checkpoint has that this program does not take, and the other way around; "" if they fit. Of a large
+// model, the first ones.
 std::string Training::differences(const CheckpointManifest& m) const {
-  std::string text;
+  constexpr size_t kListed = 20;
+  std::vector<std::string> lines;
   std::vector<const CheckpointManifest::Entry*> known;
   for (const CarriedState& s : program_.state) {
     const InputArgument& a = program_.arguments[s.argument];
     const auto at = std::ranges::find(m.tensors, s.name, &CheckpointManifest::Entry::name);
     const std::string wants = typeText(a.dtype, a.shape);
     if (at == m.tensors.end()) {
-      text += "\n  " + s.name + ": not in the checkpoint, " + wants + " in the program";
+      lines.push_back(s.name + ": not in the checkpoint, " + wants + " in the program");
       continue;
     }
     known.push_back(&*at);
     if (at->dtype != a.dtype || at->shape != a.shape)
-      text += "\n  " + s.name + ": " + typeText(at->dtype, at->shape) + " in the checkpoint, " + wants +
-              " in the program";
+      lines.push_back(s.name + ": " + typeText(at->dtype, at->shape) + " in the checkpoint, " + wants +
+                      " in the program");
   }
   for (const CheckpointManifest::Entry& t : m.tensors)
     if (std::ranges::find(known, &t) == known.end())
-      text += "\n  " + t.name + ": " + typeText(t.dtype, t.shape) + " in the checkpoint, not in the program";
+      lines.push_back(t.name + ": " + typeText(t.dtype, t.shape) + " in the checkpoint, not in the program");
+  std::string text;
+  for (size_t i = 0; i < std::min(lines.size(), kListed); ++i) text += "\n  " + lines[i];
+  if (lines.size() > kListed) text += "\n  and " + std::to_string(lines.size() - kListed) + " more";
   return text;
 }
 
