@@ -1,5 +1,5 @@
 """Kills a training run at random points, resumes it each time, also on other meshes, and compares its end with that of a
-run that nothing stopped: survive.py DTC FOLDER SEED KILLS [MESH...] -- FLAGS"""
+run that nothing stopped: survive.py DTC FOLDER SEED KILLS step|pipeline [MESH...] -- FLAGS"""
 
 import os
 import random
@@ -10,7 +10,7 @@ import time
 
 dtc, folder, seed, kills = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 split = sys.argv.index("--")
-meshes, flags = sys.argv[5:split] or [""], sys.argv[split + 1 :]
+program, meshes, flags = sys.argv[5], sys.argv[6:split] or [""], sys.argv[split + 1 :]
 here = os.path.dirname(os.path.abspath(__file__))
 rand = random.Random(seed)
 shutil.rmtree(folder, ignore_errors=True)
@@ -18,12 +18,21 @@ os.makedirs(folder)
 with open(f"{folder}/text.bin", "wb") as text:
     text.write(random.Random(7).randbytes(3000))
 
+if program == "step":
+    path, steps, data = f"{here}/train.dt", 300, ["tokens={}:window=9,seed=5"]
+    inputs = ["emb=randn(1,0.1)", "out=randn(2,0.1)", "m_*=zeros", "count=zeros"]
+else:
+    path, steps = f"{folder}/pipeline.dt", 120
+    data = ["tokens={}:window=8,dtype=u8,seed=5", "labels={}:window=8,offset=1,dtype=u8,seed=5"]
+    inputs = ["step=const(1)", "m_*=zeros", "v_*=zeros", "*ln*_w=const(1)", "*_b=zeros", "weights=randn(7,0.02)"]
+    model = "gpt --layers 4 --hidden 16 --heads 2 --seq 8 --batch 8 --microbatches 4 --mode train --optimizer adamw"
+    subprocess.run([dtc, "model", *model.split(), "--parallel", "pp=2,dp=2", "-o", path], check=True)
+
 
 def command(checkpoints, mesh, *more):
-    inputs = ["emb=randn(1,0.1)", "out=randn(2,0.1)", "m_*=zeros", "count=zeros"]
-    made = [dtc, "run", f"{here}/train.dt", "--loop", "300", "--data", f"tokens={folder}/text.bin:window=9,seed=5",
-            "--checkpoint", f"{folder}/{checkpoints}", "--checkpoint-every", "3", "--log", f"{folder}/{checkpoints}.jsonl",
-            "--print", "loss", *flags, *more]
+    made = [dtc, "run", path, "--loop", str(steps), "--checkpoint", f"{folder}/{checkpoints}", "--checkpoint-every", "3",
+            "--log", f"{folder}/{checkpoints}.jsonl", "--print", "loss", *flags, *more]
+    made += [word for value in data for word in ("--data", value.format(f"{folder}/text.bin"))]
     return made + [word for value in inputs for word in ("--input", value)] + (["--mesh", mesh] if mesh else [])
 
 
