@@ -7,10 +7,12 @@
 namespace dtc {
 namespace {
 
-#if defined(__x86_64__) && defined(__clang__)
-#define DTC_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
-#else
 #define DTC_CLONES
+#if defined(__x86_64__) && defined(__clang__)
+#if !__has_feature(thread_sanitizer) // the loader chooses a clone before that sanitizer is ready
+#undef DTC_CLONES
+#define DTC_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
+#endif
 #endif
 
 constexpr int64_t kBlockN = 512, kRows = 4;
