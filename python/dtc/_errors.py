@@ -76,8 +76,8 @@ _SPELLINGS = (
     (re.compile(r"--(bind|mesh|entry)(?=(?: \S+)?:)"), r"\1"),
     (re.compile(r"--(dim|sharding)(?![\w-])"), r"\1s="),
     (re.compile(r"--(bind|mesh|entry)(?![\w-])"), r"\1="),
-    (re.compile(r"--(policy|recompute|reduce-dtype|reduction-order) ([\w-]+)"), r'options={"\1": "\2"}'),
-    (re.compile(r"--(policy|recompute|reduce-dtype|reduction-order)(?![\w-])"), r'options["\1"]'),
+    (re.compile(r"--(policy|recompute|reduce-dtype|reduction-order|rings) ([\w-]+)"), r'options={"\1": "\2"}'),
+    (re.compile(r"--(policy|recompute|reduce-dtype|reduction-order|rings)(?![\w-])"), r'options["\1"]'),
 )
 
 

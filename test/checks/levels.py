@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from checks import unitaxes
 
 # Flags of lowering; the others are flags of running.
-LOWERING = ("--dim", "--mesh", "--policy", "--reduce-dtype", "--reduction-order", "--strict-nonfinite", "--entry", "--no-overlap", "--recompute")
+LOWERING = ("--dim", "--mesh", "--policy", "--reduce-dtype", "--reduction-order", "--strict-nonfinite", "--entry", "--no-overlap", "--recompute", "--rings")
 WITHOUT_VALUE = ("--strict-nonfinite", "--no-overlap")
 NOT_HERE = ("--check", "--stats", "--json", "--print", "--output", "--trace", "--nan", "--loop", "--log-ops", "--comm")
 RUN_EVERY = 2

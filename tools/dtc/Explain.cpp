@@ -295,7 +295,8 @@ Verb explainVerb() {
     app.add_option("--top", o->top, "show the N most expensive groups of collectives of a large program (8)")
         ->type_name("N")
         ->check(CLI::Range(1, 1000000));
-    app.add_option("--target", o->target, "show the collectives that overlap with matmuls as rings on this GPU")
+    app.add_option("--target", o->target,
+                   "show the collectives that overlap with matmuls as rings on this GPU")
         ->type_name("sm_NN[a]");
     app.add_flag("--full", o->full, "list each collective separately");
     app.add_flag("--json", o->json, "print the report as JSON");

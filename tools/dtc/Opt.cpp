@@ -205,18 +205,22 @@ Result<int> runOpt(Environment& env, const OptOptions& o) {
     return usageError("--pipeline prints the pipeline of `dtc run`; it does not run the passes of -p");
   if (o.pipeline) return printPipeline(env, o);
   if (!(o.lowering == LoweringFlags()))
-    return usageError("-O, --policy, --reduce-dtype, --strict-nonfinite, --reduction-order and --no-overlap "
-                      "need --pipeline; with -p, use pass options instead: propagate{policy=cost}");
+    return usageError(
+        "-O, --policy, --reduce-dtype, --strict-nonfinite, --reduction-order, --rings and --no-overlap "
+        "need --pipeline; with -p, use pass options instead: propagate{policy=cost}");
   DTC_TRY(auto steps, parsePipeline(o.passes));
   const auto runs = [&](auto&& holds) { return std::ranges::any_of(steps, holds); };
   for (const std::string& name : o.printAfter.passes)
     if (!runs([&](const PassStep& s) { return s.pass->name == name; }))
       return usageError("--print-after " + name + ": -p does not run this pass");
-  if (!o.target.empty() && !runs([](const PassStep& s) { return s.pass->run == splitPass; }))
-    env.err("note: --target has no effect: -p does not run 'split', which is the pass that reads it\n");
+  const auto readsTarget = [](const PassStep& s) {
+    return std::ranges::any_of(s.pass->options, &PassOption::isTarget);
+  };
+  if (!o.target.empty() && !runs(readsTarget))
+    env.err("note: --target has no effect: -p runs neither 'split' nor 'collective-matmul', which read it\n");
   if (!o.target.empty())
     for (PassStep& s : steps)
-      if (s.pass->run == splitPass) s.options.values.try_emplace("target", o.target);
+      if (readsTarget(s)) s.options.values.try_emplace("target", o.target);
   DTC_TRY(auto source, readProgram(env, o.program));
   DTC_TRY(auto parse, parseOptionsOf(o.program));
   OptRun runner(env, o, parse, steps);

@@ -107,9 +107,10 @@ void addLoweringOptions(CLI::App& app, LoweringFlags& o) {
                  "or as this "
                  "memory needs")
       ->type_name("none|gathers|cheap|BYTES");
-  app.add_option("--rings", o.rings,
-                 "overlap matmuls with their all_gather or reduce_scatter, as rings of chunks (default auto: on a "
-                 "GPU, where it is faster)")
+  app.add_option(
+         "--rings", o.rings,
+         "overlap matmuls with their all_gather or reduce_scatter, as rings of chunks (default auto: on a "
+         "GPU, where it is faster)")
       ->type_name("auto|on|off");
   addPipelineOption(app, o);
   app.add_flag("--no-overlap", o.noOverlap, "do not overlap collectives with kernels");

@@ -95,7 +95,8 @@ std::vector<CollectiveRing> collectiveMatmul(Module& m, const CollectiveMatmulOp
   std::vector<CollectiveRing> out;
   if (options.rings == RingChoice::Off) return out;
   std::vector<FuncId> functions;
-  for (FuncId f : m.order) // stages are divided among devices later, and programs of several functions must match
+  for (FuncId f :
+       m.order) // stages are divided among devices later, and programs of several functions must match
     if (m[f].spmd && m[f].body && devicesOf(m, f).empty() && meshOfFunction(m, f).valid() && !hasStages(m, f))
       functions.push_back(f);
   const auto seconds = [&] {
@@ -136,8 +137,8 @@ bool collectiveMatmulPass(Module& m, const PassOptions& written, Diagnostics& di
       written.remarks->push_back(
           {.what = "ring of " + std::to_string(r.devices) + " steps: " + std::string(r.collective) + ", " +
                    std::to_string(r.products) + (r.products == 1 ? " matmul" : " matmuls"),
-           .why = "messages of this part are exposed for " + microseconds(r.times.exposedAfter) + " instead of " +
-                  microseconds(r.times.exposedBefore),
+           .why = "messages of this part are exposed for " + microseconds(r.times.exposedAfter) +
+                  " instead of " + microseconds(r.times.exposedBefore),
            .loc = r.loc,
            .bytes = 0});
   return !diags.hasErrors();

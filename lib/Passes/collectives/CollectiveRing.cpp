@@ -31,7 +31,8 @@ RingFinder::RingFinder(Module& m, BlockId block, const Mesh& mesh, bool fixedOrd
 void RingFinder::addRead(ValueId v, OpId reader) {
   ++uses_[v.index];
   const auto it = readers_.find(v);
-  if (it != readers_.end() && (it->second.empty() || it->second.back() != reader)) it->second.push_back(reader);
+  if (it != readers_.end() && (it->second.empty() || it->second.back() != reader))
+    it->second.push_back(reader);
 }
 
 std::optional<RingPlan> RingFinder::find(OpId collective) {
@@ -53,7 +54,8 @@ std::optional<RingPlan> RingFinder::start(OpId collective) {
   const Type& out = m_.typeOf(m_.result(collective));
   const Dim part = (kind == CollectiveKind::AllGather ? in : out).dims[plan.dim];
   const Dim all = (kind == CollectiveKind::AllGather ? out : in).dims[plan.dim];
-  if (plan.devices < 2 || plan.devices > kMaxDevices || !part.isStatic() || !all.isStatic()) return std::nullopt;
+  if (plan.devices < 2 || plan.devices > kMaxDevices || !part.isStatic() || !all.isStatic())
+    return std::nullopt;
   plan.chunk = part.value();
   if (plan.chunk == 0 || all.value() != plan.chunk * plan.devices) return std::nullopt;
   return plan;
@@ -65,13 +67,14 @@ static bool roundsLikeCollective(DType dtype) {
 }
 
 bool RingFinder::sumsInChunks(const Rule& rule, size_t factor, OpId o) const {
-  const bool joined = std::ranges::any_of(rule.joins, [&](const Join& j) { return j.operand < m_[o].numOperands; });
+  const bool joined =
+      std::ranges::any_of(rule.joins, [&](const Join& j) { return j.operand < m_[o].numOperands; });
   return !fixedOrder_ && rule.factors[factor].reduce == PendingKind::Sum && !joined &&
          roundsLikeCollective(m_.typeOf(m_.result(o)).dtype);
 }
 
-// The only dim of the tensor that has the factor; -1: none. Nothing if the factor is in several dims, or in a part of
-// one.
+// The only dim of the tensor that has the factor; -1: none. Nothing if the factor is in several dims, or is a
+// part of one.
 static std::optional<int> dimOfFactor(const TensorMap& t, size_t factor) {
   int found = -1;
   for (size_t d = 0; d < t.dims.size(); ++d)
@@ -97,7 +100,8 @@ std::optional<RingProduct> RingFinder::product(OpId o, ValueId gathered, const R
   }
   if (factor < 0) return std::nullopt;
   const auto f = static_cast<size_t>(factor);
-  if (rule.factors[f].kind != FactorKind::Pass && rule.factors[f].kind != FactorKind::Reduce) return std::nullopt;
+  if (rule.factors[f].kind != FactorKind::Pass && rule.factors[f].kind != FactorKind::Reduce)
+    return std::nullopt;
   RingProduct out{.op = o};
   for (uint32_t i = 0; i < m_[o].numOperands; ++i) {
     const auto d = dimOfFactor(rule.operands[i], f);
@@ -166,8 +170,8 @@ bool RingFinder::collect(ValueId v, TypeId type, RingPlan& plan) {
 bool RingFinder::scatter(RingPlan& plan) {
   const ValueId sum = m_.operand(plan.collective, 0);
   const std::string_view op = m_.strings[m_.attrs[reductionOf(m_, plan.collective)].text];
-  if (fixedOrder_ || parsePendingKind(op) != PendingKind::Sum || !roundsLikeCollective(m_.typeOf(sum).dtype) ||
-      !collect(sum, m_[sum].type, plan))
+  if (fixedOrder_ || parsePendingKind(op) != PendingKind::Sum ||
+      !roundsLikeCollective(m_.typeOf(sum).dtype) || !collect(sum, m_[sum].type, plan))
     return false;
   orderScatter(plan);
   return true;

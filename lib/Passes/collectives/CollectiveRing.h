@@ -24,8 +24,8 @@ struct RingPlan {
   size_t dim = 0;                    // of the gathered or scattered value
   std::vector<RingProduct> products; // in program order
   std::vector<OpId> adds;            // of products before a reduce_scatter
-  // The ops at these positions of the block (inclusive) in their new order, without those that the ring replaces;
-  // an invalid id is the ring.
+  // The ops at these positions of the block (inclusive) in their new order, without those that the ring
+  // replaces; an invalid id is the ring.
   size_t first = 0, last = 0;
   std::vector<OpId> order;
 };
@@ -35,7 +35,7 @@ class RingFinder {
 public:
   RingFinder(Module& m, BlockId block, const Mesh& mesh, bool fixedOrder);
 
-  // Nothing if the collective is not followed or preceded by contractions alone, or if the chunks are not equal.
+  // Nothing if the collective is not followed or preceded by contractions alone, or if chunks are not equal.
   [[nodiscard]] std::optional<RingPlan> find(OpId collective);
 
 private:
@@ -75,7 +75,8 @@ template <class F> void forEachRead(const Module& m, OpId o, const F& f) {
 // Estimates the time of a stretch of the block with and without the ring.
 class RingPricer {
 public:
-  RingPricer(Module& m, const Mesh& mesh, const RingMachine& machine) : m_(m), mesh_(mesh), machine_(machine) {}
+  RingPricer(Module& m, const Mesh& mesh, const RingMachine& machine)
+      : m_(m), mesh_(mesh), machine_(machine) {}
   [[nodiscard]] RingTimes price(BlockId, const RingPlan&);
   // Of all of a block, with its regions.
   [[nodiscard]] OverlapTime timeOf(BlockId);

@@ -10,7 +10,7 @@
 
 namespace dtc {
 
-constexpr size_t kAround = 512; // ops before and after the ring that may overlap with its messages
+constexpr size_t kAround = 512;      // ops before and after the ring that may overlap with its messages
 constexpr double kLeastSaving = 0.1; // of the collective's time; less is within the error of the estimate
 constexpr double kNsPerSecond = 1e9;
 
@@ -120,7 +120,7 @@ void RingPricer::Window::addRing(const RingPlan& plan) {
     for (size_t i = 0; i < product.dims.size(); ++i)
       if (product.dims[i] >= 0 && !product.travels[i])
         step += p.copySeconds(2 * p.bytesOf(m.operand(product.op, static_cast<uint32_t>(i))) / n);
-    // A sum is read, added to and written; a chunk of the result is written twice, after the result was filled.
+    // A sum is read, added to and written; a chunk of the result is filled, read and written.
     if (gather) step += p.copySeconds(product.resultDim < 0 ? 3 * result : 3 * result / n);
     const std::vector<uint32_t> makers = makersOf(product.op);
     inputs.insert(inputs.end(), makers.begin(), makers.end());
@@ -139,7 +139,8 @@ void RingPricer::Window::addRing(const RingPlan& plan) {
   for (int64_t k = 0; k < plan.devices; ++k) {
     if (gather) {
       const auto here = arrived;
-      if (k + 1 < plan.devices) arrived = add(message, true, here ? std::vector{*here} : makersOf(plan.collective));
+      if (k + 1 < plan.devices)
+        arrived = add(message, true, here ? std::vector{*here} : makersOf(plan.collective));
       last = add(step, false, with(here));
     } else {
       if (k > 0) arrived = add(message, true, {*added});
@@ -154,7 +155,8 @@ void RingPricer::Window::addRing(const RingPlan& plan) {
 
 RingTimes RingPricer::price(BlockId block, const RingPlan& plan) {
   const std::vector<OpId>& ops = m_[block].ops;
-  const size_t from = plan.first - std::min(plan.first, kAround), to = std::min(ops.size(), plan.last + 1 + kAround);
+  const size_t from = plan.first - std::min(plan.first, kAround),
+               to = std::min(ops.size(), plan.last + 1 + kAround);
   Window before(*this);
   for (size_t i = from; i < to; ++i) before.addOp(ops[i]);
   const OverlapTime was = before.run();
@@ -183,7 +185,8 @@ OverlapTime RingPricer::timeOf(BlockId block) {
     window.addOp(o);
     double iterations = 1;
     if (m_.record(o).regions == RegionKind::For)
-      if (const auto n = iterationCount(m_, o); n && n->isStatic()) iterations = static_cast<double>(n->value());
+      if (const auto n = iterationCount(m_, o); n && n->isStatic())
+        iterations = static_cast<double>(n->value());
     for (uint32_t r = 0; r < m_[o].numRegions; ++r) {
       const OverlapTime one = timeOf(m_.region(o, r));
       nested.seconds += iterations * one.seconds, nested.exposed += iterations * one.exposed;

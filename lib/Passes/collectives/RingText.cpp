@@ -12,8 +12,8 @@ class RingWriter {
 public:
   RingWriter(Builder& b, const RingPlan& plan) : b_(b), m_(b.module), plan_(plan) {}
 
-  // Chunk i of device i arrives from the previous device while the one before is multiplied. Returns the results of
-  // the products.
+  // A chunk is multiplied while the next one arrives from the previous device. Returns the results of the
+  // products.
   std::vector<ValueId> gather() {
     start();
     Expr chunk(b_, m_.operand(plan_.collective, 0));

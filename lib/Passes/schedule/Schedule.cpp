@@ -10,6 +10,7 @@
 //
 // Otherwise the order is that of the text. In both cases the function gets {streams = N}: the number of
 // streams per device. A function with that attribute is already scheduled, and unchanged.
+#include "analysis/OverlapOrder.h"
 #include "dtc/IR/DevicePrograms.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
@@ -19,7 +20,6 @@
 #include "dtc/Passes/analysis/OpWork.h"
 #include "dtc/Passes/analysis/TargetOf.h"
 #include "dtc/Support/Result.h"
-#include "analysis/OverlapOrder.h"
 
 #include <algorithm>
 #include <utility>

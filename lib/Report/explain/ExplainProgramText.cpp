@@ -358,12 +358,13 @@ static std::string ringsText(const ProgramReport& r) {
   const std::string title =
       "\nrings on " + rings.target + " (collective-matmul): " + std::to_string(rings.rings.size());
   if (rings.rings.empty()) return title + "\n";
-  std::vector<Row> rows = {{"", "collective", "over", "steps", "matmuls", "not stored", "exposed", "before", "value"}};
+  std::vector<Row> rows = {
+      {"", "collective", "over", "steps", "matmuls", "not stored", "exposed", "before", "value"}};
   for (const CollectiveRing& ring : rings.rings)
-    rows.push_back(numbered(rows.size(),
-                            {std::string(ring.collective), ring.axes, std::to_string(ring.devices),
-                             std::to_string(ring.products), bytesText(ring.bytes),
-                             timeText(ring.times.exposedAfter), timeText(ring.times.exposedBefore), ring.value}));
+    rows.push_back(numbered(rows.size(), {std::string(ring.collective), ring.axes,
+                                          std::to_string(ring.devices), std::to_string(ring.products),
+                                          bytesText(ring.bytes), timeText(ring.times.exposedAfter),
+                                          timeText(ring.times.exposedBefore), ring.value}));
   return title + "; messages are exposed for " + timeText(rings.after.exposed) + " instead of " +
          timeText(rings.before.exposed) + ", and the program takes " + timeText(rings.after.seconds) +
          " instead of " + timeText(rings.before.seconds) + "\n" + table(rows) +

@@ -1,7 +1,7 @@
 #pragma once
-// collective-matmul: matmuls overlapped with the all_gather before them or the reduce_scatter after them, as rings of
-// chunks (Wang et al., Overlap Communication with Dependent Computation via Decomposition in Large Deep Learning
-// Models, 2023).
+// collective-matmul: matmuls overlapped with the all_gather before them or the reduce_scatter after them, as
+// rings of chunks (Wang et al., Overlap Communication with Dependent Computation via Decomposition in Large
+// Deep Learning Models, 2023).
 #include "dtc/Passes/Pass.h"
 #include "dtc/Sharding/Machine.h"
 #include <string_view>
@@ -45,8 +45,8 @@ struct CollectiveMatmulOptions {
 // Needs local text. Returns the rings, in program order.
 std::vector<CollectiveRing> collectiveMatmul(Module&, const CollectiveMatmulOptions&, Diagnostics&);
 
-// The time of a local program, list-scheduled as a GPU overlaps messages with computation, and the part of it in which
-// computation waits. A loop of unknown length counts as one iteration.
+// The time of a local program, list-scheduled as a GPU overlaps messages with computation, and the part of it
+// in which computation waits. A loop of unknown length counts as one iteration.
 struct OverlapTime {
   double seconds = 0, exposed = 0;
 };
