@@ -80,7 +80,7 @@ dtc_set_python_signals(const dtc_python_signals* signals) {
 }
 
 // For python/dtc/jax_plugin.py, in the main thread: the references of an exception that raiseOfCallback() takes.
-extern "C" __attribute__((visibility("default"))) void
-dtc_keep_raised(void* type, void* value, void* traceback) {
+extern "C" __attribute__((visibility("default"))) void dtc_keep_raised(void* type, void* value,
+                                                                       void* traceback) {
   dtc::ofCallback = {type, value, traceback};
 }

@@ -351,6 +351,8 @@ const ImportRow kRows[] = {
     // Checks of sizes and data, which hold for the sizes of the program.
     {"aten._assert_tensor_metadata", none},
     {"aten._assert_scalar", none},
+    {"aten.can_cast", none}, // a bool and a dtype of Python, which the export has used
+    {"aten.result_type", none},
     {"aten.sym_numel", sizeOfData},
     {"aten.sym_size", sizeOfData},
     {"aten._assert_async", none},

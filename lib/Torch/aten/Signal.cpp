@@ -11,6 +11,81 @@ namespace dtc {
 namespace aten::signal {
 namespace {
 
+// The window of n elements: the operand between zeros, or ones.
+Expr windowOf(ImportContext& c, DType part, int64_t n, int64_t width) {
+  const int64_t left = (n - width) / 2;
+  const Expr given = c.has("window") ? c.tensor("window") : filled(c.b, part, {width}, 1);
+  if (width == n) return given;
+  return ops::pad(given, {.value = c.literal(0.0, given.dtype()),
+                          .low = std::vector<int64_t>{left},
+                          .high = std::vector<int64_t>{n - width - left}});
+}
+
+// Elements begin, begin + 1, … of a dim, with zeros after its end.
+Expr cut(ImportContext& c, Expr x, int64_t dim, int64_t begin, int64_t size) {
+  const int64_t own = staticDims(c.b, {x.dims().at(static_cast<size_t>(dim))})[0];
+  const int64_t kept = std::clamp<int64_t>(own - begin, 0, size);
+  const Expr first = sliceOf(x, dim, std::min(begin, own), std::min(begin, own) + kept);
+  if (kept == size) return first;
+  std::vector<int64_t> low(x.rank(), 0), high(x.rank(), 0);
+  high.at(static_cast<size_t>(dim)) = size - kept;
+  return ops::pad(first, {.value = c.literal(0.0, x.dtype()), .low = low, .high = high});
+}
+
+// The sum of frames [rows, frames, n], each `hop` elements after the one before: [rows, frames * hop + …].
+Expr overlapped(ImportContext& c, Expr frames, int64_t hop) {
+  const std::vector<int64_t> shape = staticDims(c.b, {frames.dims().at(1), frames.dims().at(2)});
+  const int64_t parts = (shape[1] + hop - 1) / hop;
+  if (parts > 1024) c.fail("has more than 1024 frames that overlap");
+  const Dim rows = frames.dims().at(0);
+  const Expr whole = reshapeTo(cut(c, frames, 2, 0, parts * hop), {rows, shape[0], parts, hop});
+  Expr sum;
+  for (int64_t i = 0; i < parts; ++i) {
+    const Expr part = reshapeTo(sliceOf(whole, 2, i, i + 1), {rows, shape[0] * hop});
+    const Expr placed = ops::pad(part, {.value = c.literal(0.0, part.dtype()),
+                                        .low = std::vector<int64_t>{0, i * hop},
+                                        .high = std::vector<int64_t>{0, (parts - 1 - i) * hop}});
+    sum = sum.valid() ? sum + placed : placed;
+  }
+  return sum;
+}
+
+// The inverse: [.., frequencies, frames] -> [.., L], each element divided by the sum of the squared windows.
+ImportResults istft(ImportContext& c) {
+  Expr z = c.tensor("self");
+  if (!isComplex(z.dtype()) || z.rank() < 2 || z.rank() > 3)
+    c.fail("has an operand that is not a complex tensor of rank 2 or 3");
+  const bool single = z.rank() == 2;
+  z = swapped(single ? withDim(z, 0) : z, 1, 2);
+  const int64_t n = c.integer("n_fft"), hop = c.integer("hop_length", std::max<int64_t>(n / 4, 1)),
+                width = c.integer("win_length", n);
+  const std::vector<int64_t> shape = staticDims(c.b, {z.dims().at(1), z.dims().at(2)});
+  constexpr int64_t kMost = 1 << 26;
+  if (n < 1 || hop < 1 || hop > n || width < 1 || width > n || shape[0] < 1 || n > kMost / shape[0])
+    c.fail("has a size, a step or a window that is out of range");
+  const DType part = partType(z.dtype());
+  const bool complex = c.flag("return_complex", false), oneSided = c.flag("onesided", shape[1] != n);
+  if (shape[1] != (oneSided ? n / 2 + 1 : n)) c.fail("has frequencies of another size");
+  const double root = c.flag("normalized", false) ? std::sqrt(static_cast<double>(n)) : 1;
+  const Expr re = ops::real(z);
+  ComplexParts y{re, ops::imag(z)};
+  if (oneSided) y = wholeSpectrum(y, 2, n);
+  y = fourierTransform(y, 2, true, root / static_cast<double>(n));
+  Expr frames = y.re;
+  if (complex) frames = ops::complex(y.re, y.im);
+  const Expr w = windowOf(c, part, n, width);
+  const Expr squares = broadcastTo(reshapeTo(w * w, {1, 1, n}), {1, shape[0], n});
+  const Expr sum = overlapped(c, frames * w.as(frames.dtype()), hop), weight = overlapped(c, squares, hop);
+  const bool centered = c.flag("center", true);
+  const int64_t begin = centered ? n / 2 : 0, end = n + hop * (shape[0] - 1) - begin;
+  const int64_t length = c.has("length") ? c.integer("length") : end - begin;
+  if (length < 0 || length > kMost) c.fail("has a length that is out of range");
+  const int64_t known = std::min(length, n + hop * (shape[0] - 1) - begin);
+  const Expr used = cut(c, sum, 1, begin, known), divisor = cut(c, weight, 1, begin, known);
+  const Expr result = cut(c, used / divisor.as(used.dtype()), 1, 0, length);
+  return single ? withoutDim(result, 0) : result;
+}
+
 // The short-time Fourier transform: [.., L] -> [.., frequencies, frames].
 ImportResults stft(ImportContext& c) {
   const Expr x = c.tensor("self");
@@ -30,16 +105,11 @@ ImportResults stft(ImportContext& c) {
   const bool single = x.rank() == 1;
   const Expr rows = single ? withDim(x, 0) : x;
   const Expr taken = reshapeTo(ops::index_select(rows, at, {.dim = 1}), {rows.dims().at(0), frames, n});
-  const int64_t left = (n - width) / 2;
   const DType part = partType(x.dtype());
-  Expr window = c.has("window") ? c.tensor("window") : filled(c.b, part, {width}, 1);
-  if (width < n)
-    window = ops::pad(window, {.value = c.literal(0.0, window.dtype()),
-                               .low = std::vector<int64_t>{left},
-                               .high = std::vector<int64_t>{n - width - left}});
-  const bool real = !isComplex(x.dtype()) && !isComplex(window.dtype());
+  const Expr factors = windowOf(c, part, n, width);
+  const bool real = !isComplex(x.dtype()) && !isComplex(factors.dtype());
   const DType d = real ? part : complexType(part).value_or(DType::C64);
-  Expr z = taken.as(d) * window.as(d);
+  Expr z = taken.as(d) * factors.as(d);
   z = fourierTransform(z, 2, false, c.flag("normalized", false) ? 1 / std::sqrt(static_cast<double>(n)) : 1);
   if (c.flag("onesided", real)) z = sliceOf(z, 2, 0, n / 2 + 1);
   z = swapped(z, 1, 2);
@@ -193,9 +263,16 @@ ImportResults kaiser(ImportContext& c) {
 }
 
 const ImportRow kRows[] = {
-    {"aten.hann_window", hann},         {"aten.hamming_window", hamming}, {"aten.blackman_window", blackman},
-    {"aten.bartlett_window", bartlett}, {"aten.kaiser_window", kaiser},   {"aten.stft", stft},
-    {"aten.gradient", gradient},        {"aten._chunk_cat", chunkCat},    {"aten.hash_tensor", hashTensor},
+    {"aten.hann_window", hann},
+    {"aten.hamming_window", hamming},
+    {"aten.blackman_window", blackman},
+    {"aten.bartlett_window", bartlett},
+    {"aten.kaiser_window", kaiser},
+    {"aten.istft", istft},
+    {"aten.stft", stft},
+    {"aten.gradient", gradient},
+    {"aten._chunk_cat", chunkCat},
+    {"aten.hash_tensor", hashTensor},
 };
 
 } // namespace

@@ -62,6 +62,8 @@ std::string remarkOn(const ImportNode& node) {
   if (std::string remark = remarkOnSize(node); !remark.empty()) return remark;
   if (node.target.ends_with(" (of a view)"))
     return ": it changes a view in place; import program.run_decompositions({}), which does not";
+  if (node.target.starts_with("torch._functorch."))
+    return ": it is part of torch.vmap, which program.run_decompositions({}) writes with aten ops";
   if (!node.target.starts_with("aten.") && !node.target.starts_with("prims."))
     return ": it is not one of PyTorch's own; write it with aten ops";
   return ": it has no counterpart yet; program.run_decompositions() may express it in others";

@@ -36,4 +36,6 @@ def save(program: Any, path: Any) -> None:
     import torch
 
     names = size_names(program)
+    if any(str(getattr(n.target, "__module__", "")).startswith("torch._functorch.") for n in program.graph.nodes):
+        program = program.run_decompositions({})  # torch.vmap, which is not yet in terms of aten ops
     torch.export.save(program, path, extra_files={"dtc/sizes.json": json.dumps(names)} if names else None)
