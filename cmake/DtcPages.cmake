@@ -9,7 +9,8 @@ file(MAKE_DIRECTORY "${OUT}/man/man1" "${OUT}/bash-completion/completions" "${OU
 write("${OUT}/man/man1/dtc-compiler.1" completion man)
 execute_process(COMMAND "${DTC}" --help OUTPUT_VARIABLE help COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX REPLACE ".*\nverbs:\n(.*)\n\nflags:.*" "\\1" verbs "${help}")
-string(REGEX MATCHALL "(^|\n)  [a-z]+" verbs "${verbs}")
+# Not with ^, which also matches after each match: at the two spaces between a verb and its description.
+string(REGEX MATCHALL "\n  [a-z]+" verbs "\n${verbs}")
 foreach(verb IN LISTS verbs)
   string(STRIP "${verb}" verb)
   write("${OUT}/man/man1/dtc-${verb}.1" completion man ${verb})
