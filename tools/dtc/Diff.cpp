@@ -171,7 +171,7 @@ Result<std::vector<DiffBudget>> budgetsOf(const DiffFlags& o) {
   return out;
 }
 
-// Compiles both at the same time, and both as far as the one that fails.
+// Compiles both at the same time.
 bool compileBoth(Environment& env, Side& a, Side& b) {
   env.status.at("compiling both programs");
   auto first = std::async(std::launch::async, [&] { compile(a, ProgramSnapshot::Compiled); });
@@ -180,10 +180,6 @@ bool compileBoth(Environment& env, Side& a, Side& b) {
   bool good = true;
   for (Side* side : {&a, &b})
     if (side->written && env.report(side->diags, side->written->source) != kExitDone) good = false;
-  const auto failed = [](const Side& s) { return s.snapshot->extent == ProgramSnapshot::Written; };
-  if (failed(a) || failed(b))
-    for (Side* side : {&a, &b})
-      if (!failed(*side)) compile(*side, ProgramSnapshot::Written);
   return good;
 }
 

@@ -228,16 +228,10 @@ private:
   void shardings() {
     size_t count = 0;
     for (const DiffSharding& s : d_.shardings) count += s.count;
-    std::string also;
-    const auto add = [&](size_t n, const std::string& text) {
-      if (n > 0) also += (also.empty() ? "" : "; ") + text;
-    };
-    add(d_.types, plural(d_.types, "type") + (d_.types == 1 ? " follows" : " follow"));
-    add(d_.generated, plural(d_.generated, "generated statement") + " of gradients or decompositions " +
-                          (d_.generated == 1 ? "was" : "were") + " added or removed");
-    if (count == 0 && also.empty()) return;
-    if (count == 0) return w_.heading(also);
-    w_.heading("shardings that follow: " + std::to_string(count) + (also.empty() ? "" : "; " + also));
+    std::string title = count > 0 ? plural(count, "sharding") : "";
+    if (d_.types > 0) title += (title.empty() ? "" : ", ") + plural(d_.types, "type");
+    if (title.empty()) return;
+    w_.heading("what follows: " + title);
     const size_t shown = w_.shown(d_.shardings.size());
     for (size_t i = 0; i < shown; ++i) {
       const DiffSharding& s = d_.shardings[i];

@@ -71,8 +71,7 @@ public:
 
   ProgramDiff run() {
     out_.nameA = a_.name, out_.nameB = b_.name, out_.versionA = a_.version, out_.versionB = b_.version;
-    const auto extents = std::minmax(a_.extent, b_.extent);
-    out_.comparesStatements = extents.first != ProgramSnapshot::Costs;
+    out_.comparesStatements = a_.extent != ProgramSnapshot::Costs && b_.extent != ProgramSnapshot::Costs;
     out_.comparesCosts = a_.extent != ProgramSnapshot::Written && b_.extent != ProgramSnapshot::Written;
     out_.complete = a_.complete && b_.complete;
     statements_.run(out_);
@@ -99,7 +98,7 @@ private:
 
   size_t node(int32_t s, bool inB) const {
     const auto i = static_cast<size_t>(s);
-    return inB ? statements_.nodeB(i) : statements_.nodeA(i);
+    return inB ? statements_.compiled().nodeB(i) : statements_.compiled().nodeA(i);
   }
 
   // What is compared for equality, from the strictest to the loosest.
@@ -178,10 +177,10 @@ private:
       return;
     }
     Groups<DiffComputation> groups(out_.computations);
-    for (size_t n = 0; n < statements_.numNodes(); ++n) {
-      if (n >= b_.statements.size() && statements_.nodeA(n - b_.statements.size()) != n) continue;
-      const SnapshotStatement* a = statements_.inA(n);
-      const SnapshotStatement* b = statements_.inB(n);
+    const MatchedStatements& compiled = statements_.compiled();
+    for (size_t n = 0; n < compiled.numNodes(); ++n) {
+      const SnapshotStatement *a = compiled.inA(n), *b = compiled.inB(n);
+      if (!a && !b) continue;
       const double before = a ? a->seconds : 0, after = b ? b->seconds : 0;
       if (same(before, after)) continue;
       const SnapshotStatement& shown = b ? *b : *a;

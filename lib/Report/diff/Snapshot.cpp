@@ -38,15 +38,14 @@ public:
     out_.name = written_.source.name;
     out_.version = DTC_VERSION;
     settings();
-    if (extent == ProgramSnapshot::Compiled && compile()) return std::move(out_);
-    ProgramSnapshot only;
-    only.extent = ProgramSnapshot::Written;
-    only.name = out_.name, only.version = out_.version, only.settings = out_.settings;
-    Module m = written_;
-    removeOthers(m);
-    only.statements = StatementReader(m, nullptr, nullptr).run();
-    only.noMemory = "it was not compiled";
-    return only;
+    const Session only(written_, entry_); // without functions that the entry does not reach
+    StatementReader reader(only.module(), only.entry());
+    out_.written = reader.run();
+    if (extent == ProgramSnapshot::Compiled && compile(reader.places())) return std::move(out_);
+    out_.extent = ProgramSnapshot::Written;
+    out_.statements.clear(), out_.collectives.clear();
+    out_.noMemory = "it was not compiled";
+    return std::move(out_);
   }
 
 private:
@@ -83,9 +82,7 @@ private:
     set("machine arithmetic", rate(machine.flopsPerSecond) + " flop/s");
   }
 
-  void removeOthers(Module& m) const { m = std::move(Session(std::move(m), entry_).module()); }
-
-  bool compile() {
+  bool compile(const std::unordered_map<uint32_t, int32_t>& places) {
     Session session(written_, entry_, flags_.pipeline(target_));
     if (!session.lower(Stage::Closed, diags_).ok() || diags_.hasErrors()) return false;
     const Module prepared = session.module();
@@ -95,8 +92,12 @@ private:
     const size_t errors = diags_.numErrors();
     auto trace = traceCollectives(prepared, options_, {}, diags_);
     if (!trace || diags_.numErrors() > errors) return false;
-    StatementReader reader(trace->propagated, &prepared, &trace->report);
+    StatementReader reader(trace->propagated, trace->propagated.findFunction(name_), &prepared,
+                           &trace->report);
     out_.statements = reader.run();
+    for (size_t i = 0; i < out_.statements.size(); ++i)
+      if (const auto it = places.find(reader.offsets()[i]); it != places.end())
+        out_.statements[i].origin = it->second;
     collectives(prepared, *trace, reader);
     memory(std::move(*trace), prepared);
     return true;
@@ -188,10 +189,9 @@ private:
     for (const SnapshotStatement& s : out_.statements) sum += s.seconds;
     for (const SnapshotCollective& c : out_.collectives) sum += c.exposed;
     out_.pipelineSeconds = end - sum;
-    set("pipeline", run->schedule + ", " + std::to_string(run->shape.devices) + " devices of " +
-                        std::to_string(run->shape.chunks) + (run->shape.chunks == 1 ? " stage" : " stages") +
-                        ", " + std::to_string(run->shape.microbatches) + " micro-batches");
-    set("messages between stages", std::to_string(run->messages) + ", " + bytesText(run->bytes));
+    set("pipeline", std::to_string(run->shape.devices) + " devices of " + std::to_string(run->shape.chunks) +
+                        (run->shape.chunks == 1 ? " stage" : " stages") + ", " +
+                        std::to_string(run->shape.microbatches) + " micro-batches");
   }
 
   const Module& written_;

@@ -36,6 +36,8 @@ Json json(const SnapshotStatement& s) {
     if (!value.empty()) out[key] = value;
   };
   if (s.generated) out["generated"] = true;
+  if (s.origin >= 0) out["origin"] = s.origin;
+  add("function", s.function);
   add("user_name", s.userName);
   add("attributes", s.attributes);
   add("operands", s.operands);
@@ -158,7 +160,8 @@ private:
     fields_.read(j_, "pipeline_seconds", "", out_.pipelineSeconds, true);
     fields_.read(j_, "no_memory", "", out_.noMemory);
     settings();
-    statements();
+    statements("written", out_.written);
+    statements("statements", out_.statements);
     each("collectives", [&](const Json& c, const std::string& path) { collective(c, path); });
     memory();
   }
@@ -181,25 +184,32 @@ private:
     }
   }
 
-  void statements() {
-    const Json* list = fields_.list(j_, "statements", "");
+  void statements(const char* key, std::vector<SnapshotStatement>& out) {
+    const Json* list = fields_.list(j_, key, "");
     const size_t count = list ? std::min<size_t>(list->size(), INT32_MAX) : 0;
-    each("statements", [&](const Json& j, const std::string& path) {
+    each(key, [&](const Json& j, const std::string& path) {
       SnapshotStatement s;
-      fields_.read(j, "name", path, s.name);
+      const std::pair<const char*, std::string*> texts[] = {{"name", &s.name},
+                                                            {"function", &s.function},
+                                                            {"user_name", &s.userName},
+                                                            {"op", &s.op},
+                                                            {"attributes", &s.attributes},
+                                                            {"type", &s.type},
+                                                            {"annotation", &s.annotation},
+                                                            {"sharding", &s.sharding},
+                                                            {"location", &s.location},
+                                                            {"path", &s.path}};
+      for (const auto& [name, text] : texts) fields_.read(j, name, path, *text);
       fields_.read(j, "generated", path, s.generated);
-      fields_.read(j, "user_name", path, s.userName);
-      fields_.read(j, "op", path, s.op);
-      fields_.read(j, "attributes", path, s.attributes);
       fields_.read(j, "operands", path, s.operands, count);
-      fields_.read(j, "type", path, s.type);
-      fields_.read(j, "annotation", path, s.annotation);
-      fields_.read(j, "sharding", path, s.sharding);
       fields_.read(j, "from", path, s.from, count);
-      fields_.read(j, "location", path, s.location);
-      fields_.read(j, "path", path, s.path);
       fields_.read(j, "seconds", path, s.seconds);
-      out_.statements.push_back(std::move(s));
+      int64_t origin = -1;
+      fields_.read(j, "origin", path, origin);
+      if (origin >= static_cast<int64_t>(out_.written.size()))
+        fields_.fail(path + "origin", "an index of written");
+      s.origin = static_cast<int32_t>(std::min<int64_t>(origin, INT32_MAX));
+      out.push_back(std::move(s));
     });
   }
 
@@ -289,7 +299,9 @@ private:
 } // namespace
 
 std::string snapshotJson(const ProgramSnapshot& p) {
-  Json settings = Json::object(), statements = Json::array(), collectives = Json::array();
+  Json settings = Json::object(), statements = Json::array(), written = Json::array(),
+       collectives = Json::array();
+  for (const SnapshotStatement& s : p.written) written.push_back(json(s));
   for (const auto& [name, value] : p.settings) settings[name] = value;
   for (const SnapshotStatement& s : p.statements) statements.push_back(json(s));
   for (const SnapshotCollective& c : p.collectives) collectives.push_back(json(c));
@@ -297,7 +309,8 @@ std::string snapshotJson(const ProgramSnapshot& p) {
                     ",\n\"program\": " + text(p.name) + ",\n\"extent\": " + text(kExtents[p.extent]) +
                     ",\n\"complete\": " + (p.complete ? "true" : "false") +
                     ",\n\"settings\": " + settings.dump(-1, ' ', false, Json::error_handler_t::replace) +
-                    ",\n\"statements\": " + lines(statements) + ",\n\"collectives\": " + lines(collectives) +
+                    ",\n\"written\": " + lines(written) + ",\n\"statements\": " + lines(statements) +
+                    ",\n\"collectives\": " + lines(collectives) +
                     ",\n\"other_seconds\": " + Json(p.otherSeconds).dump() +
                     ",\n\"pipeline_seconds\": " + Json(p.pipelineSeconds).dump();
   if (p.memory) {

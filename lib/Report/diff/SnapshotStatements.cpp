@@ -40,8 +40,10 @@ std::string attrsText(const Module& m, const AttrList& attrs) {
 
 } // namespace
 
-StatementReader::StatementReader(const Module& m, const Module* prepared, const PropagationReport* report)
-    : m_(m), prepared_(prepared), report_(report), names_(m), lines_(m.source), of_(m.values.size(), -1) {
+StatementReader::StatementReader(const Module& m, FuncId entry, const Module* prepared,
+                                 const PropagationReport* report)
+    : m_(m), prepared_(prepared), report_(report), names_(m), lines_(m.source), of_(m.values.size(), -1),
+      entry_(entry) {
   if (!report) return;
   for (const ReshardReason& r : report->reshards) reshards_.emplace(r.reshard, &r);
 }
@@ -53,7 +55,14 @@ std::vector<SnapshotStatement> StatementReader::run() {
   return std::move(out_);
 }
 
+// The statement that was added last is at this place.
+void StatementReader::place(SourceRange r) {
+  offsets_.push_back(r.begin);
+  if (r.valid()) places_.try_emplace(r.begin, static_cast<int32_t>(out_.size()) - 1);
+}
+
 void StatementReader::function(FuncId f) {
+  function_ = f == entry_ ? "" : std::string(m_.strings[m_[f].name]);
   for (const FuncArg& a : m_[f].args) {
     const ValueId values[] = {a.value};
     SnapshotStatement& s = add(values);
@@ -62,6 +71,7 @@ void StatementReader::function(FuncId f) {
     if ("%" + s.userName == s.name) s.userName.clear();
     s.attributes = attrsText(m_, a.attrs);
     s.location = lines_.text(m_[a.value].loc, true);
+    place(m_[a.value].loc);
   }
   block(m_[f].body);
   results(f);
@@ -69,6 +79,7 @@ void StatementReader::function(FuncId f) {
 
 SnapshotStatement& StatementReader::add(std::span<const ValueId> values) {
   SnapshotStatement& s = out_.emplace_back();
+  s.function = function_;
   for (ValueId v : values) {
     of_[v.index] = static_cast<int32_t>(out_.size()) - 1;
     const std::string comma = s.type.empty() ? "" : ", ";
@@ -108,7 +119,9 @@ void StatementReader::op(OpId o) {
   s.path = user.path;
   s.location = user.empty() ? lines_.text(m_[o].loc, true) : userLocation(m_, o);
   s.attributes = attrsText(m_, m_[o].attrs);
+  if (m_[o].callee.valid()) s.attributes = "@" + std::string(m_.strings[m_[o].callee]) + " " + s.attributes;
   readOperands(o, s);
+  place(m_[o].loc);
   for (uint32_t k = 0; k < m_[o].numRegions; ++k) {
     for (ValueId v : m_[m_.region(o, k)].args) of_[v.index] = index;
     block(m_.region(o, k));
@@ -117,18 +130,20 @@ void StatementReader::op(OpId o) {
 
 void StatementReader::readOperands(OpId o, SnapshotStatement& s) const {
   std::string constants;
-  bool any = false;
+  size_t end = 0; // after the last literal
   for (ValueId v : m_.operands(o)) {
     const Value& value = m_[v];
     const bool literal = value.kind == ValueKind::Literal, symbol = value.kind == ValueKind::Symbol;
-    any |= literal || symbol;
     constants +=
         std::string(constants.empty() ? "" : ", ") + (literal  ? attrText(m_, m_.attrs[value.literal])
                                                       : symbol ? printDim(value.symbol, m_.dims, m_.strings)
                                                                : "_");
+    if (literal || symbol) end = constants.size();
     if (!literal && !symbol && of(v) >= 0) s.operands.push_back(of(v));
   }
-  if (any) s.attributes += (s.attributes.empty() ? "(" : " (") + constants + ")";
+  if (end == 0) return;
+  if (end < constants.size()) constants.replace(end, constants.size() - end, ", ...");
+  s.attributes += (s.attributes.empty() || s.attributes.ends_with(' ') ? "(" : " (") + constants + ")";
 }
 
 void StatementReader::results(FuncId f) {
@@ -136,6 +151,8 @@ void StatementReader::results(FuncId f) {
   for (size_t r = 0; r < m_[f].results.size(); ++r) {
     const FuncResult& result = m_[f].results[r];
     SnapshotStatement& s = out_.emplace_back();
+    place(result.loc);
+    s.function = function_;
     s.op = "result";
     s.name =
         result.label.valid() ? "%" + std::string(m_.strings[result.label]) : "result " + std::to_string(r);

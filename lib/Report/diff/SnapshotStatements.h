@@ -11,11 +11,14 @@ namespace dtc {
 // their results count as the values that they reshard.
 class StatementReader {
 public:
-  // `prepared`: the input of propagate, whose annotations are read; `report`: of the propagation that made
-  // `m`. Both are nullptr for text that was not propagated.
-  StatementReader(const Module& m, const Module* prepared, const PropagationReport* report);
+  // Of the text.
+  StatementReader(const Module& m, FuncId entry) : StatementReader(m, entry, nullptr, nullptr) {}
+  // `prepared`: the input of propagate, whose annotations are read; `report`: of the propagation that made `m`.
+  StatementReader(const Module& m, FuncId entry, const Module* prepared, const PropagationReport* report);
 
   [[nodiscard]] std::vector<SnapshotStatement> run();
+  // By the offset of an op's name, an argument or a result in the text: its statement.
+  [[nodiscard]] const std::unordered_map<uint32_t, int32_t>& places() const { return places_; }
   // The statements of ops of `m`: for a reshard the value's, the producer's and the consumer's.
   [[nodiscard]] std::vector<int32_t> statementsOf(std::span<const OpId>) const;
 
@@ -29,6 +32,7 @@ private:
   [[nodiscard]] int32_t of(ValueId v) const { return v.index < of_.size() ? of_[v.index] : -1; }
   [[nodiscard]] std::string annotation(ShardingId, ValueId) const;
   void readOperands(OpId, SnapshotStatement&) const;
+  void place(SourceRange);
 
   const Module& m_;
   const Module* prepared_;
@@ -38,7 +42,15 @@ private:
   std::unordered_map<OpId, const ReshardReason*> reshards_;
   std::vector<int32_t> of_;                      // by value: its statement, or -1
   std::unordered_map<OpId, int32_t> statements_; // by op
+  FuncId entry_;
+  std::string function_; // that is being read; "" for the entry
+  std::unordered_map<uint32_t, int32_t> places_;
+  std::vector<uint32_t> offsets_; // by statement
   std::vector<SnapshotStatement> out_;
+
+public:
+  // By statement: its place in the text.
+  [[nodiscard]] const std::vector<uint32_t>& offsets() const { return offsets_; }
 };
 
 } // namespace dtc

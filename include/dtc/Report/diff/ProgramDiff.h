@@ -83,7 +83,7 @@ struct ProgramDiff {
   std::string noMemory; // why the memory of one is unknown
   bool complete = true;
   size_t types = 0;     // statements whose types follow from those of others
-  size_t generated = 0; // generated statements that were added or removed
+  size_t generated = 0; // compiled statements of A or B alone
   [[nodiscard]] bool empty() const;
 };
 

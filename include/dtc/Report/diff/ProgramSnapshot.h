@@ -6,8 +6,9 @@
 
 namespace dtc {
 
-// An argument, an op or a result of the entry function, after inlining and autodiff.
+// An argument, an op or a result of a function.
 struct SnapshotStatement {
+  std::string function; // "" for the entry: "layer"
   std::string name; // "%h", "@layer:%3"; of a generated one the name of the statement that it was made for
   bool generated = false;
   std::string userName;          // where the user's program has another: "layers.0.weight"
@@ -18,6 +19,7 @@ struct SnapshotStatement {
   std::string annotation;        // the sharding in the text; "" if none is written
   std::string sharding;          // the propagated one; "" before propagate
   std::vector<int32_t> from;     // the statements that the sharding was propagated from
+  int32_t origin = -1;           // of a compiled statement: the one in the text that it was made from
   std::string location;          // "mlp.dt:9:8", or of the user's own program
   std::string path;              // in the user's own program: "layers.0.attn"
   double seconds = 0;            // computation of one device, all executions
@@ -48,13 +50,14 @@ struct SnapshotMemory {
 struct ProgramSnapshot {
   enum Extent : uint8_t {
     Costs,   // collectives and totals alone: of `dtc explain --json`
-    Written, // the program did not compile, or was not compiled: statements without shardings
+    Written, // the program did not compile, or was not compiled
     Compiled
   } extent = Compiled;
   std::string name;                                          // of the file
   std::string version;                                       // of dtc
   std::vector<std::pair<std::string, std::string>> settings; // "mesh pod": "dp=2, tp=4"
-  std::vector<SnapshotStatement> statements;
+  std::vector<SnapshotStatement> written;                    // of the text; without shardings but annotations
+  std::vector<SnapshotStatement> statements; // of the entry after inlining and autodiff, with shardings
   std::vector<SnapshotCollective> collectives;
   double otherSeconds = 0;    // computation that belongs to no statement
   double pipelineSeconds = 0; // of a pipeline: its duration less the time of all stages one after the other

@@ -1,0 +1,287 @@
+#include "diff/Causes.h"
+
+#include "diff/Rows.h"
+#include "dtc/Support/Words.h"
+#include "explain/ExplainGroups.h"
+
+#include <map>
+
+namespace dtc {
+
+namespace {
+
+// "@pod{(dp, tp), _ | sum(tp)}" without the axis tp: "@pod{dp, _}".
+std::string withoutAxes(const std::string& sharding, const std::set<std::string>& axes) {
+  std::string out, word;
+  size_t depth = 0, inGroup = 0; // of parentheses; axes written in the innermost one
+  size_t groupBegin = 0;
+  const auto flush = [&] {
+    if (!word.empty() && axes.contains(word)) {
+      if (depth == 0) out += "_";
+    } else if (!word.empty()) {
+      if (depth > 0 && inGroup++ > 0) out += ", ";
+      out += word;
+    }
+    word.clear();
+  };
+  for (char c : sharding) {
+    if (c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) {
+      word += c;
+      continue;
+    }
+    if (c == '(') {
+      out += word; // sum
+      word.clear();
+      ++depth, inGroup = 0, groupBegin = out.size();
+      out += c;
+      continue;
+    }
+    flush();
+    if (depth > 0 && (c == ',' || c == ' ')) continue;
+    if (c == ')' && depth > 0) {
+      --depth;
+      const size_t bar = out.rfind(" | ");
+      const bool clause = bar != out.npos;
+      if (inGroup == 0 && clause) out.erase(bar);
+      if (inGroup == 0 && !clause) out.erase(groupBegin), out += "_";
+      if (inGroup == 1 && !clause) out.erase(groupBegin, 1);
+      if (inGroup != 1 || clause) out += inGroup == 0 ? "" : ")";
+      continue;
+    }
+    out += c;
+  }
+  flush();
+  return out;
+}
+
+// "%blocks_12" of "%blocks_12_h": what statements of one layer begin with. A number at the end is not a layer's.
+std::string layerOf(const SnapshotStatement& s) {
+  if (!isNamed(s)) return "";
+  const size_t begin = s.name.find_first_of("0123456789");
+  const size_t end = begin == s.name.npos ? begin : s.name.find_first_not_of("0123456789", begin);
+  return end == s.name.npos ? "" : s.name.substr(0, end);
+}
+
+// "@layer:%h"; without the function for the entry.
+std::string qualified(const SnapshotStatement& s) {
+  return s.function.empty() ? s.name : "@" + s.function + ":" + s.name;
+}
+
+bool isBoundary(const SnapshotStatement& s) { return s.op == "argument" || s.op == "result"; }
+
+class Finder {
+public:
+  Finder(const ProgramSnapshot& a, const ProgramSnapshot& b, const MatchedStatements& m,
+         const ShardingEquality& equal)
+      : a_(a), b_(b), m_(m), equal_(equal) {}
+
+  Causes run() {
+    settings();
+    for (size_t node = 0; node < m_.b.size(); ++node)
+      if (m_.inA(node)) compare(node);
+    for (const bool inB : {false, true}) unmatched(inB);
+    mergeBoundaries();
+    sortRows(out_.found, [](const FoundCause& f) { return f.cause.statements; });
+    for (FoundCause& f : out_.found) f.cause.what = namesText(f.names);
+    return std::move(out_);
+  }
+
+private:
+  void settings() {
+    if (a_.settings.empty() || b_.settings.empty()) return; // of explain --json
+    std::map<std::string, std::string> inA(a_.settings.begin(), a_.settings.end());
+    const auto addOne = [&](const std::string& what, const std::string& before, const std::string& after) {
+      DiffCause c;
+      c.before = before, c.after = after, c.statements = 0;
+      if (before != after) add(std::move(c), "setting " + what, what, {});
+    };
+    for (const auto& [what, value] : b_.settings) {
+      const auto it = inA.find(what);
+      addOne(what, it == inA.end() ? "none" : it->second, value);
+      if (it != inA.end()) inA.erase(it);
+    }
+    for (const auto& [what, value] : inA) addOne(what, value, "none");
+  }
+
+  // Causes with equal keys are one.
+  void add(DiffCause cause, const std::string& key, const std::string& name, std::span<const size_t> nodes) {
+    const auto [it, isNew] = byKey_.try_emplace(key, out_.found.size());
+    if (isNew) {
+      out_.found.push_back({std::move(cause), {}, {}});
+    } else {
+      ++out_.found[it->second].cause.count;
+      out_.found[it->second].cause.statements += cause.statements;
+    }
+    FoundCause& f = out_.found[it->second];
+    f.names.push_back(name);
+    f.nodes.insert(f.nodes.end(), nodes.begin(), nodes.end());
+  }
+
+  void compare(size_t node) {
+    const SnapshotStatement &a = *m_.inA(node), &b = *m_.inB(node);
+    const size_t nodes[] = {node};
+    const auto addOne = [&](DiffCause::Kind kind, const std::string& before, const std::string& after) {
+      const std::string key =
+          std::to_string(kind) + "|" + b.op + "|" + b.function + "|" + before + "|" + after;
+      add({kind, "", b.op, before, after, b.location}, key, qualified(b), nodes);
+    };
+    if (!equal_(a.annotation, b.annotation))
+      addOne(DiffCause::Annotation, shardingText(a.annotation), shardingText(b.annotation));
+    if (a.op != b.op) addOne(DiffCause::Op, a.op, b.op);
+    bool follows = false;
+    const bool operands = operandsDiffer(a, b, follows);
+    const bool shaped = a.type != b.type && operandTypesDiffer(a, b);
+    const bool attributes = a.attributes != b.attributes && a.op == b.op;
+    if (attributes && !shaped)
+      addOne(DiffCause::Attributes, shardingText(a.attributes), shardingText(b.attributes));
+    if (operands && !attributes && a.op == b.op) {
+      const auto list = [](const Statements& all, const SnapshotStatement& s) {
+        return joined(s.operands, ", ", [&](int32_t o) { return all[static_cast<size_t>(o)].name; });
+      };
+      addOne(DiffCause::Operands, list(m_.a, a), list(m_.b, b));
+    }
+    if (a.type == b.type) return;
+    if (shaped || attributes || operands || follows || a.op != b.op)
+      ++out_.types;
+    else
+      addOne(DiffCause::Type, a.type, b.type);
+  }
+
+  // `follows`: an operand was added or removed, which is the cause.
+  bool operandsDiffer(const SnapshotStatement& a, const SnapshotStatement& b, bool& follows) const {
+    bool differ = a.operands.size() != b.operands.size();
+    const auto nodeA = [&](int32_t o) { return m_.nodeA(static_cast<size_t>(o)); };
+    const auto nodeB = [&](int32_t o) { return m_.nodeB(static_cast<size_t>(o)); };
+    for (size_t k = 0; k < std::min(a.operands.size(), b.operands.size()); ++k)
+      differ = differ || nodeA(a.operands[k]) != nodeB(b.operands[k]);
+    if (!differ) return false;
+    follows = std::ranges::any_of(a.operands, [&](int32_t o) { return !m_.inB(nodeA(o)); }) ||
+              std::ranges::any_of(b.operands, [&](int32_t o) { return !m_.inA(nodeB(o)); });
+    return !follows;
+  }
+
+  bool operandTypesDiffer(const SnapshotStatement& a, const SnapshotStatement& b) const {
+    for (size_t k = 0; k < std::min(a.operands.size(), b.operands.size()); ++k)
+      if (m_.a[static_cast<size_t>(a.operands[k])].type != m_.b[static_cast<size_t>(b.operands[k])].type)
+        return true;
+    return false;
+  }
+
+  // Runs of statements of one program alone. Arguments and results stand for themselves, and a run ends where
+  // the layer or the function changes, so that equal layers are one cause.
+  void unmatched(bool inB) {
+    const Statements& all = inB ? m_.b : m_.a;
+    std::vector<size_t> run;
+    std::string layer;
+    const auto flush = [&] {
+      if (!run.empty()) addRun(inB, run);
+      run.clear(), layer.clear();
+    };
+    for (size_t i = 0; i < all.size(); ++i) {
+      const size_t node = inB ? m_.nodeB(i) : m_.nodeA(i);
+      if (m_.inA(node) && m_.inB(node)) {
+        flush();
+        continue;
+      }
+      const std::string own = layerOf(all[i]);
+      const bool alone = isBoundary(all[i]) && all[i].function.empty();
+      if (alone || (!own.empty() && !layer.empty() && own != layer) ||
+          (!run.empty() && all[run.back()].function != all[i].function))
+        flush();
+      if (!own.empty()) layer = own;
+      run.push_back(i);
+      if (alone) flush();
+    }
+    flush();
+  }
+
+  void addRun(bool inB, std::span<const size_t> run) {
+    const Statements& all = inB ? m_.b : m_.a;
+    const SnapshotStatement& first = all[run[0]];
+    std::string key = (inB ? "+" : "-") + first.function;
+    std::vector<std::string> ops;
+    std::vector<size_t> nodes;
+    for (size_t i : run) {
+      key += "|" + all[i].op;
+      if (run.size() > 1) key += patternOf(all[i].name).text;
+      if (std::ranges::find(ops, all[i].op) == ops.end()) ops.push_back(all[i].op);
+      nodes.push_back(inB ? m_.nodeB(i) : m_.nodeA(i));
+    }
+    constexpr size_t kShownOps = 4;
+    const bool more = ops.size() > kShownOps;
+    if (more) ops.resize(kShownOps);
+    std::string what = joined(ops) + (more ? ", ..." : "");
+    if (run.size() == 1) {
+      what = isBoundary(first) ? first.type : first.op;
+      if (!first.annotation.empty()) what += " " + first.annotation;
+      if (!first.attributes.empty()) what += " " + first.attributes;
+      key += "|" + what;
+    }
+    DiffCause c;
+    c.kind = inB ? DiffCause::Added : DiffCause::Removed;
+    c.op = run.size() == 1 ? first.op : "";
+    (inB ? c.after : c.before) = what;
+    c.location = first.location;
+    c.statements = run.size();
+    add(std::move(c), key, qualified(first), nodes);
+  }
+
+  // Many kinds of added or removed arguments are one cause: the state of another optimizer, for example.
+  void mergeBoundaries() {
+    constexpr size_t kMostKinds = 2;
+    for (const DiffCause::Kind kind : {DiffCause::Added, DiffCause::Removed})
+      for (const char* op : {"argument", "result"}) {
+        const auto isOne = [&](const FoundCause& f) { return f.cause.kind == kind && f.cause.op == op; };
+        if (static_cast<size_t>(std::ranges::count_if(out_.found, isOne)) <= kMostKinds) continue;
+        FoundCause all;
+        for (const FoundCause& f : out_.found) {
+          if (!isOne(f)) continue;
+          if (all.names.empty())
+            all.cause = f.cause;
+          else
+            all.cause.count += f.cause.count, all.cause.statements += f.cause.statements;
+          all.names.insert(all.names.end(), f.names.begin(), f.names.end());
+          all.nodes.insert(all.nodes.end(), f.nodes.begin(), f.nodes.end());
+        }
+        (kind == DiffCause::Added ? all.cause.after : all.cause.before) += " and others";
+        std::erase_if(out_.found, isOne);
+        out_.found.push_back(std::move(all));
+      }
+  }
+
+  const ProgramSnapshot& a_;
+  const ProgramSnapshot& b_;
+  const MatchedStatements& m_;
+  const ShardingEquality& equal_;
+  std::unordered_map<std::string, size_t> byKey_;
+  Causes out_;
+};
+
+} // namespace
+
+ShardingEquality::ShardingEquality(const ProgramSnapshot& a, const ProgramSnapshot& b) {
+  for (const ProgramSnapshot* p : {&a, &b})
+    for (const auto& [what, sizes] : p->settings) {
+      if (!what.starts_with("mesh ")) continue;
+      for (size_t begin = 0; begin < sizes.size();) {
+        const size_t end = std::min(sizes.find(", ", begin), sizes.size());
+        const std::string axis = sizes.substr(begin, end - begin);
+        if (axis.ends_with("=1")) trivial_.insert(axis.substr(0, axis.size() - 2));
+        begin = end + 2;
+      }
+    }
+}
+
+bool ShardingEquality::operator()(const std::string& a, const std::string& b) const {
+  if (a == b || trivial_.empty()) return a == b;
+  return withoutAxes(a, trivial_) == withoutAxes(b, trivial_);
+}
+
+std::string shardingText(const std::string& sharding) { return sharding.empty() ? "none" : sharding; }
+
+Causes findCauses(const ProgramSnapshot& a, const ProgramSnapshot& b, const MatchedStatements& m,
+                  const ShardingEquality& equal) {
+  return Finder(a, b, m, equal).run();
+}
+
+} // namespace dtc
