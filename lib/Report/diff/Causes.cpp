@@ -67,6 +67,11 @@ std::string qualified(const SnapshotStatement& s) {
   return s.function.empty() ? s.name : "@" + s.function + ":" + s.name;
 }
 
+// "@layer" of a call.
+std::string calleeOf(const SnapshotStatement& s) {
+  return s.attributes.starts_with("@") ? s.attributes.substr(0, s.attributes.find(' ')) : "";
+}
+
 bool isBoundary(const SnapshotStatement& s) { return s.op == "argument" || s.op == "result"; }
 
 class Finder {
@@ -81,7 +86,9 @@ public:
       if (m_.inA(node)) compare(node);
     for (const bool inB : {false, true}) unmatched(inB);
     mergeBoundaries();
-    sortRows(out_.found, [](const FoundCause& f) { return f.cause.statements; });
+    // Functions come last: what calls them is smaller, and says more.
+    sortRows(out_.found,
+             [](const FoundCause& f) { return std::pair(f.cause.op == "function", f.cause.statements); });
     for (FoundCause& f : out_.found) f.cause.what = namesText(f.names);
     return std::move(out_);
   }
@@ -132,7 +139,8 @@ private:
     const bool operands = operandsDiffer(a, b, follows);
     const bool shaped = a.type != b.type && operandTypesDiffer(a, b);
     const bool attributes = a.attributes != b.attributes && a.op == b.op;
-    if (attributes && !shaped)
+    const bool sameCall = !calleeOf(a).empty() && calleeOf(a) == calleeOf(b); // `wrt` lists its operands
+    if (attributes && !shaped && !(follows && sameCall))
       addOne(DiffCause::Attributes, shardingText(a.attributes), shardingText(b.attributes));
     if (operands && !attributes && a.op == b.op) {
       const auto list = [](const Statements& all, const SnapshotStatement& s) {
@@ -171,10 +179,18 @@ private:
   // the layer or the function changes, so that equal layers are one cause.
   void unmatched(bool inB) {
     const Statements& all = inB ? m_.b : m_.a;
+    std::set<std::string> matched = {""}; // functions of both programs
+    for (size_t i = 0; i < all.size(); ++i) {
+      const size_t node = inB ? m_.nodeB(i) : m_.nodeA(i);
+      if (m_.inA(node) && m_.inB(node)) matched.insert(all[i].function);
+    }
     std::vector<size_t> run;
     std::string layer;
     const auto flush = [&] {
-      if (!run.empty()) addRun(inB, run);
+      if (!run.empty() && matched.contains(all[run[0]].function))
+        addRun(inB, run);
+      else if (!run.empty())
+        addFunction(inB, run);
       run.clear(), layer.clear();
     };
     for (size_t i = 0; i < all.size(); ++i) {
@@ -185,7 +201,8 @@ private:
       }
       const std::string own = layerOf(all[i]);
       const bool alone = isBoundary(all[i]) && all[i].function.empty();
-      if (alone || (!own.empty() && !layer.empty() && own != layer) ||
+      const bool inside = matched.contains(all[i].function); // of a function that has other statements
+      if (alone || (inside && !own.empty() && !layer.empty() && own != layer) ||
           (!run.empty() && all[run.back()].function != all[i].function))
         flush();
       if (!own.empty()) layer = own;
@@ -193,6 +210,21 @@ private:
       if (alone) flush();
     }
     flush();
+  }
+
+  // Copies of one function for several shapes are one cause.
+  void addFunction(bool inB, std::span<const size_t> run) {
+    const Statements& all = inB ? m_.b : m_.a;
+    const SnapshotStatement& first = all[run[0]];
+    std::vector<size_t> nodes;
+    for (size_t i : run) nodes.push_back(inB ? m_.nodeB(i) : m_.nodeA(i));
+    DiffCause c;
+    c.kind = inB ? DiffCause::Added : DiffCause::Removed;
+    c.op = "function", c.location = first.location;
+    (inB ? c.after : c.before) =
+        std::to_string(run.size()) + (run.size() == 1 ? " statement" : " statements");
+    c.statements = run.size();
+    add(std::move(c), (inB ? "+function " : "-function ") + first.location, "@" + first.function, nodes);
   }
 
   void addRun(bool inB, std::span<const size_t> run) {

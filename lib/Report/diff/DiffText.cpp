@@ -112,7 +112,11 @@ private:
     };
     size_t blanks = 0;
     for (size_t i = 0; i < text.size();) {
-      if (text[i] != ' ') {
+      // "5 %" stays in one piece
+      const bool unit =
+          text[i] == ' ' && text.compare(i, 2, " %") == 0 &&
+          (i + 2 >= text.size() || std::string_view(" ),").find(text[i + 2]) != std::string_view::npos);
+      if (text[i] != ' ' || unit) {
         word += text[i++];
         if (i < text.size()) continue;
       }
@@ -126,14 +130,37 @@ private:
   const DiffTextOptions& o_;
 };
 
+// "%138": a name that the text does not have.
+bool isNumber(std::string_view name) {
+  return name.starts_with("%") && name.find_first_not_of("0123456789", 1) == name.npos;
+}
+
 std::string times(size_t count) { return count > 1 ? ", x" + std::to_string(count) : ""; }
 std::string placed(const std::string& location) { return location.empty() ? "" : "  (" + location + ")"; }
 std::string plural(size_t n, const std::string& what) {
   return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
 }
 
+// "a -> b"; of long texts the part that differs.
+std::string changeText(std::string a, std::string b) {
+  constexpr size_t kLong = 70, kContext = 16;
+  if (a.size() > kLong || b.size() > kLong) {
+    size_t head = 0, tail = 0;
+    const size_t shorter = std::min(a.size(), b.size());
+    while (head < shorter && a[head] == b[head]) ++head;
+    while (tail < shorter - head && a[a.size() - 1 - tail] == b[b.size() - 1 - tail]) ++tail;
+    for (std::string* text : {&a, &b}) {
+      if (tail > kContext) text->replace(text->size() - tail + kContext, tail - kContext, "...");
+      if (head > kContext) text->replace(0, head - kContext, "...");
+      if (text->size() > kLong * 2)
+        *text = text->substr(0, kLong) + "..." + text->substr(text->size() - kLong);
+    }
+  }
+  return a + " -> " + b;
+}
+
 std::string causeText(const DiffCause& c) {
-  const std::string change = c.before + " -> " + c.after;
+  const std::string change = changeText(c.before, c.after);
   const std::string what = c.op.empty() || c.kind == DiffCause::Op ? c.what : c.op + " " + c.what;
   const std::string more = times(c.count) + placed(c.location);
   switch (c.kind) {
@@ -148,11 +175,11 @@ std::string causeText(const DiffCause& c) {
   }
   const bool added = c.kind == DiffCause::Added;
   const std::string& text = added ? c.after : c.before;
-  const size_t each = c.statements / c.count;
+  const size_t each = c.op == "function" ? 1 : c.statements / c.count;
   std::string out = added ? "added " : "removed ";
   if (each > 1)
     out += plural(each, "statement") + ", first " + c.what + ": " + text;
-  else if (c.op == "argument" || c.op == "result")
+  else if (c.op == "argument" || c.op == "result" || c.op == "function")
     out += c.op + " " + c.what + ": " + text;
   else
     out += c.what + " = " + text;
@@ -324,7 +351,7 @@ private:
                                    : r.typeA + " -> " + r.typeB;
       const bool gaps = r.kind == "gaps";
       texts.push_back(gaps ? "between buffers"
-                           : r.kind + " " + r.what + ": " + type + times(r.count) +
+                           : r.kind + " " + (isNumber(r.what) ? "" : r.what + ": ") + type + times(r.count) +
                                  (r.typeA.empty() ? ", not live before" : "") +
                                  (r.typeB.empty() ? ", no longer live" : "") + placed(r.location));
     }
