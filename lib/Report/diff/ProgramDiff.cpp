@@ -300,7 +300,7 @@ void DiffSums::add(const DiffSums& other) {
 bool ProgramDiff::empty() const {
   return causes.empty() && shardings.empty() && collectives.empty() && computations.empty() &&
          buffers.empty() && types == 0 && generated == 0 && same(a.pipelineSeconds, b.pipelineSeconds) &&
-         a.peakBytes == b.peakBytes;
+         (!a.peakBytes || !b.peakBytes || a.peakBytes == b.peakBytes);
 }
 
 ProgramDiff diffPrograms(const ProgramSnapshot& a, const ProgramSnapshot& b) { return Differ(a, b).run(); }
