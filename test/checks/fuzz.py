@@ -106,6 +106,22 @@ def checkpoints(_):
                           "files": [{"name": "shard-0.safetensors", "bytes": 9, "sha256": "00"}]}).encode()
 
 
+def snapshots(_):
+    """A saved program, and a report of `dtc explain`."""
+    argument = {"name": "%x", "op": "argument", "type": "f32[4, 8]", "annotation": "@m{dp, tp}", "location": "p.dt:2:3"}
+    matmul = {"name": "%y", "op": "matmul", "type": "f32[4, 4]", "operands": [0, 0], "attributes": "{a = 1} (_, 0.5)"}
+    sum_ = {"kind": "all_reduce", "axes": "dp, tp", "value": "%y", "op": "matmul", "bytes": 64, "count": 3, "seconds": 1e-6,
+            "exposed": 1e-6, "layer": "blocks_{0..3}", "statements": [1]}
+    compiled = [{**argument, "sharding": "@m{(dp, tp), _}", "from": [1], "origin": 0},
+                {**matmul, "sharding": "@m{dp, _ | sum(tp)}", "generated": True, "seconds": 1e-6, "origin": 1}]
+    yield json.dumps({"snapshot": 1, "dtc": "0.1.0", "extent": "compiled", "settings": {"mesh m": "dp=2, tp=1"},
+                      "written": [argument, matmul], "statements": compiled, "collectives": [sum_], "other_seconds": 1e-9,
+                      "memory": {"peak_bytes": 99, "alive": [{"value": "%y", "what": "value", "bytes": 64}]}}).encode()
+    yield json.dumps({"collectives": [{"kind": "all_gather", "axes": ["tp"], "value": "%x", "bytes_received": 8, "count": 2,
+                                       "seconds": 1e-6, "generated": True}],
+                      "limits": [{"exposed_seconds": 1e-6}], "total": {"compute_seconds": 1e-6, "complete": True}}).encode()
+
+
 def packages(_):
     manifest = {"format": 1, "dtc": "0.1.0", "target": "cpu", "cpu": "avx2", "optLevel": 1, "entry": "main"}
     for kernels in (0, 2):
@@ -148,6 +164,7 @@ def models(context):
 # By parser: its initial corpus, and the maximum input length.
 CORPORA = {"checkpoint": (checkpoints, 2048), "hlo": (audits, 4096), "metrics": (logs, 1024), "ir": (modules, 4096), "mlir": (imports, 4096), "vhlo": (artifacts, 2048), "npy": (npys, 1024), "npz": (npzs, 2048), "package": (packages, 2048), "onnx": (models, 4096), "proto": (protos, 256), "safetensors": (safetensors, 1024),
            "pt2": (pt2s, 16384),
+           "snapshot": (snapshots, 2048),
            "inputs": (lambda context: words(context, "--input") + words(context, "--data"), 256),
            "pipeline": (lambda context: words(context, "-p"), 256)}
 
