@@ -128,8 +128,11 @@ private:
     const SnapshotStatement &a = *m_.inA(node), &b = *m_.inB(node);
     const size_t nodes[] = {node};
     const auto addOne = [&](DiffCause::Kind kind, const std::string& before, const std::string& after) {
-      const std::string key =
-          std::to_string(kind) + "|" + b.op + "|" + b.function + "|" + before + "|" + after;
+      // Calls of copies of one function for several shapes are equal.
+      const bool called = !calleeOf(a).empty() && !calleeOf(b).empty();
+      const std::string change = before + "|" + after;
+      const std::string key = std::to_string(kind) + "|" + b.op + "|" + b.function + "|" +
+                              (called ? patternOf(change).text : change);
       add({kind, "", b.op, before, after, b.location}, key, qualified(b), nodes);
     };
     if (!equal_(a.annotation, b.annotation))

@@ -22,7 +22,7 @@ std::string nameKey(const SnapshotStatement& s) {
 class Keys {
 public:
   MatchKeys of(const Statements& all) {
-    MatchKeys out(5);
+    MatchKeys out(6);
     for (const SnapshotStatement& s : all) {
       std::string exact, loose;
       for (int32_t o : s.operands) {
@@ -36,6 +36,8 @@ public:
       out[2].push_back(isNamed(s) ? id("2" + s.op + "|" + name) : 0);
       out[3].push_back(id("3" + s.op + "|" + pattern));
       out[4].push_back(id("4" + s.op + "|" + s.type + "|" + s.function));
+      const bool replaces = s.op != "argument" && s.op != "result" && !s.operands.empty(); // by another op
+      out[5].push_back(replaces ? id("6" + loose + "|" + s.type + "|" + s.function) : 0);
     }
     return out;
   }

@@ -15,7 +15,10 @@ namespace {
 std::string attrText(const Module& m, const Attr& a) {
   switch (a.kind) {
   case Attr::Int: return a.isUnsigned ? std::to_string(static_cast<uint64_t>(a.i)) : std::to_string(a.i);
-  case Attr::Float: return printFloat(a.f);
+  case Attr::Float: { // numbers of f32 are not written with the digits of f64
+    const bool isSingle = static_cast<double>(static_cast<float>(a.f)) == a.f;
+    return printFloat(a.f, isSingle ? DType::F32 : DType::F64);
+  }
   case Attr::Bool: return a.i ? "true" : "false";
   case Attr::String: return "\"" + std::string(m.strings[a.text]) + "\"";
   case Attr::Word: return std::string(m.strings[a.text]);

@@ -120,9 +120,7 @@ void StatementDiff::shardings(ProgramDiff& out) const {
     const SnapshotStatement* a = compiled_.inA(n);
     const SnapshotStatement& b = compiled_.b[n];
     if (!a || equal_(a->sharding, b.sharding)) continue;
-    const bool annotated =
-        !equal_(a->annotation, b.annotation) && a->annotation == a->sharding && b.annotation == b.sharding;
-    if (annotated) continue; // a cause
+    if (!equal_(a->annotation, b.annotation)) continue; // a cause
     const size_t nodes[] = {n};
     DiffSharding s;
     s.what = (b.generated ? "in " : "") + b.name, s.op = b.op;
