@@ -190,8 +190,10 @@ private:
     std::vector<size_t> run;
     std::string layer;
     const auto flush = [&] {
+      const bool alike = std::ranges::all_of(run, [&](size_t i) { return all[i].op == all[run[0]].op; });
       if (!run.empty() && matched.contains(all[run[0]].function))
-        addRun(inB, run);
+        for (size_t i = 0; i < run.size(); i += alike ? 1 : run.size())
+          addRun(inB, alike ? std::span(run).subspan(i, 1) : run);
       else if (!run.empty())
         addFunction(inB, run);
       run.clear(), layer.clear();

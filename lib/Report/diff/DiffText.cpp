@@ -194,7 +194,12 @@ public:
     headline();
     causes();
     shardings();
-    if (d_.comparesCosts) {
+    const bool onlyCauses = d_.shardings.empty() && d_.collectives.empty() && d_.computations.empty() &&
+                            d_.buffers.empty() && d_.types == 0 && d_.generated == 0 &&
+                            same(d_.a.seconds, d_.b.seconds);
+    if (d_.comparesCosts && d_.comparesStatements && onlyCauses && !d_.causes.empty()) {
+      w_.heading("nothing follows: shardings, collectives, computation and memory are equal");
+    } else if (d_.comparesCosts) {
       collectives();
       computations();
       buffers();

@@ -71,6 +71,7 @@ private:
     set("--recompute", orUsual(flags_.recompute, "gathers"));
     if (hasStages(written_, entry_)) set("--pipeline-schedule", orUsual(flags_.pipelineSchedule, "1f1b"));
     set("--strict-nonfinite", flags_.strictNonFinite ? "yes" : "no");
+    set("--rings", orUsual(flags_.rings, "auto"));
     set("--no-overlap", flags_.noOverlap ? "yes" : "no");
     set("--library-gelu", flags_.libraryGelu ? "yes" : "no");
     const NominalMachine& machine = options_.machine;
