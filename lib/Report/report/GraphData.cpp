@@ -51,22 +51,28 @@ public:
 private:
   static constexpr int kTop = -1, kHidden = -2;
 
-  // Arguments that one op reads beside other operands are a line of that op's node.
+  // Arguments that ops read beside other operands, such as weights, are lines of those ops' nodes.
   void findParameters() {
+    constexpr size_t kMaxReaders = 4;
     std::map<int, std::vector<const GraphEdge*>> out, in;
     for (const GraphEdge& e : g_.edges) out[e.from].push_back(&e), in[e.to].push_back(&e);
     for (auto& [from, edges] : out) {
-      GraphNode& a = g_.nodes[static_cast<size_t>(from)];
-      GraphNode& reader = g_.nodes[static_cast<size_t>(edges[0]->to)];
-      if (a.kind != GraphNode::Argument || edges.size() != 1 || reader.kind != GraphNode::Op ||
-          in[edges[0]->to][0] == edges[0])
+      const GraphNode& a = g_.nodes[static_cast<size_t>(from)];
+      if (a.kind != GraphNode::Argument || edges.size() > kMaxReaders || in[edges[0]->to][0] == edges[0])
         continue;
+      const auto beside = [&](const GraphEdge* e) {
+        return g_.nodes[static_cast<size_t>(e->to)].kind == GraphNode::Op && in[e->to].size() > 1;
+      };
+      if (!std::ranges::all_of(edges, beside)) continue;
       std::string text = a.label;
       const ReportValue& v = values_[static_cast<size_t>(a.values[0])];
       if (v.contains("sharding")) text += " " + axesText(v["sharding"]["text"]);
-      reader.parameters.push_back(std::move(text));
-      reader.values.push_back(a.values[0]);
-      reader.collectives.insert(edges[0]->collectives.begin(), edges[0]->collectives.end());
+      for (const GraphEdge* e : edges) {
+        GraphNode& reader = g_.nodes[static_cast<size_t>(e->to)];
+        reader.parameters.push_back(text);
+        reader.values.push_back(a.values[0]);
+        reader.collectives.insert(e->collectives.begin(), e->collectives.end());
+      }
       hidden_.insert(from);
     }
     std::set<int> read;

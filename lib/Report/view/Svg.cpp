@@ -77,6 +77,21 @@ void Svg::path(std::span<const Point> points, std::string_view cls, std::string_
   body_ += withTip("<path d=\"" + where + "\" class=\"" + std::string(cls) + "\"", tip);
 }
 
+void Svg::curve(std::span<const Point> points, std::string_view cls) {
+  if (points.size() < 2) return;
+  std::string where;
+  for (size_t i = 0; i < points.size(); ++i) {
+    where += (i == 0              ? "M"
+              : i > 1             ? " "
+              : points.size() < 4 ? "L"
+                                  : "C") +
+             number(points[i].x) + " " + number(points[i].y);
+    reach(static_cast<size_t>(std::max(points[i].x, 0.0)), static_cast<size_t>(std::max(points[i].y, 0.0)));
+  }
+  body_ += "<path d=\"" + where + "\" class=\"" + std::string(cls) + "\" marker-end=\"url(#tip)\"/>\n";
+  hasArrows_ = true;
+}
+
 void Svg::circle(Point center, std::string_view cls, std::string_view tip) {
   body_ += withTip("<circle cx=\"" + number(center.x) + "\" cy=\"" + number(center.y) +
                        "\" r=\"3\" class=\"" + std::string(cls) + "\"",
@@ -88,13 +103,15 @@ std::string Svg::finish(std::string_view style) const {
   constexpr std::string_view kStyle =
       "text{font:13px monospace;fill:#222}.title{font-weight:bold}.fact{fill:#555}.mid{text-anchor:middle}"
       "rect{fill:#eef;stroke:#446}.pending{stroke-dasharray:4 2;stroke-width:2}.frame{fill:none;stroke:#aaa}"
-      ".edge{stroke:#888}.collective{fill:#fed}.page{fill:#fff;stroke:none}";
+      ".edge{stroke:#888}.arrow{fill:none;stroke:#888}.collective{fill:#fed}.page{fill:#fff;stroke:none}";
+  constexpr const char* kArrow = "<defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7.5\" refY=\"4\" "
+                                 "markerWidth=\"8\" markerHeight=\"8\" "
+                                 "markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" "
+                                 "fill=\"#888\"/></marker></defs>\n";
   std::string size = std::to_string(width_ + 20) + "\" height=\"" + std::to_string(height_ + 20);
   return "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" + size + "\">\n<style>" +
-         std::string(style.empty() ? kStyle : style) +
-         "</style>\n"
-         "<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n" +
-         body_ + "</svg>\n";
+         std::string(style.empty() ? kStyle : style) + "</style>\n" + (hasArrows_ ? kArrow : "") +
+         "<rect class=\"page\" width=\"100%\" height=\"100%\"/>\n" + body_ + "</svg>\n";
 }
 
 std::string htmlPage(std::string_view title, std::string_view svg) {

@@ -22,6 +22,8 @@ public:
     double x = 0, y = 0;
   };
   void path(std::span<const Point> points, std::string_view cls, std::string_view tip = {});
+  // A line of cubic Bezier curves, the first point and three for each, with an arrow at its end.
+  void curve(std::span<const Point> points, std::string_view cls);
   void circle(Point center, std::string_view cls, std::string_view tip = {});
   // The complete file, with the style sheet of drawings, or another one.
   [[nodiscard]] std::string finish(std::string_view style = {}) const;
@@ -30,6 +32,7 @@ private:
   void reach(size_t x, size_t y);
   std::string body_;
   size_t width_ = 0, height_ = 0;
+  bool hasArrows_ = false;
 };
 
 // The width of a letter in the drawings' fixed-width font.

@@ -2,10 +2,12 @@
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/text/Naming.h"
 #include "dtc/IR/text/Text.h"
+#include "dtc/Report/layout/Layout.h"
 #include "dtc/Report/view/View.h"
 #include "view/Svg.h"
 
 #include <algorithm>
+#include <array>
 
 namespace dtc {
 namespace {
@@ -136,27 +138,35 @@ std::string graphDot(const ViewGraph& g) {
 }
 
 std::string graphSvg(const ViewGraph& g) {
-  constexpr size_t kHeight = 44, kDown = 90, kMaxLetters = 36;
+  constexpr double kHeight = 44, kTop = 40, kLeft = 10;
+  constexpr size_t kMaxLetters = 36;
   Svg svg;
   svg.text(10, 20, g.title, "title");
-  std::vector<size_t> middle(g.nodes.size()), top(g.nodes.size());
-  size_t y = 40;
-  for (const auto& layer : layersOf(g)) {
-    size_t x = 10;
-    for (size_t n : layer) {
-      const ViewGraph::Node& node = g.nodes[n];
-      const std::string first = shortened(node.op + " " + node.result, kMaxLetters),
-                        second = shortened(node.type, kMaxLetters);
-      const size_t width = (std::max(first.size(), second.size()) + 2) * kLetterWidth;
-      for (size_t from : node.from) svg.line(middle[from], top[from] + kHeight, x + width / 2, y);
-      svg.box(x, y, width, kHeight, "cell", statement(node) + "\n" + node.type);
-      svg.text(x + kLetterWidth, y + 17, first);
-      svg.text(x + kLetterWidth, y + 35, second, "fact");
-      middle[n] = x + width / 2;
-      top[n] = y;
-      x += width + 20;
-    }
-    y += kDown;
+  LayoutGraph graph;
+  std::vector<std::array<std::string, 2>> texts;
+  for (size_t n = 0; n < g.nodes.size(); ++n) {
+    const ViewGraph::Node& node = g.nodes[n];
+    texts.push_back({shortened(node.op + (node.result.empty() ? "" : " " + node.result), kMaxLetters),
+                     shortened(node.type, kMaxLetters)});
+    const size_t letters = std::max(texts[n][0].size(), texts[n][1].size()) + 2;
+    graph.nodes.push_back(
+        {static_cast<double>(letters * kLetterWidth), node.type.empty() ? kHeight - kLineHeight : kHeight});
+    for (size_t from : node.from) graph.edges.emplace_back(from, n);
+  }
+  const GraphLayout layout = layoutGraph(graph);
+  for (const auto& line : layout.edges) {
+    std::vector<Svg::Point> points;
+    for (const LayoutPoint& p : line) points.push_back({p.x + kLeft, p.y + kTop});
+    svg.curve(points, "arrow");
+  }
+  for (size_t n = 0; n < g.nodes.size(); ++n) {
+    const LayoutGraph::Node& size = graph.nodes[n];
+    const auto x = static_cast<size_t>(std::max(layout.nodes[n].x - size.width / 2 + kLeft, 0.0)),
+               y = static_cast<size_t>(std::max(layout.nodes[n].y - size.height / 2 + kTop, 0.0));
+    svg.box(x, y, static_cast<size_t>(size.width), static_cast<size_t>(size.height), "cell",
+            statement(g.nodes[n]) + "\n" + g.nodes[n].type);
+    svg.text(x + kLetterWidth, y + 17, texts[n][0]);
+    if (!texts[n][1].empty()) svg.text(x + kLetterWidth, y + 35, texts[n][1], "fact");
   }
   return svg.finish();
 }

@@ -77,6 +77,7 @@ function render(box) {
   const toX = stretch(opened.map(([n]) => ({from: n.box[0], to: n.box[0] + n.box[2], size: inner(n).width + 2 * pad})));
   const toY = stretch(opened.map(([n]) => ({from: n.box[1], to: n.box[1] + n.box[3], size: inner(n).height + 2 * pad + head})));
   const root = draw("g");
+  graphPane.frames = new Map();
   graphPane.size = {width: toX(top.width), height: toY(top.height)};
   drawEdges(root, top, (x, y) => [toX(x), toY(y)]);
   top.nodes.forEach((n, i) => {
@@ -87,6 +88,7 @@ function render(box) {
         draw("text", {x: Math.min(x0, left - pad) + 8, y: y0 + 15, style: "font-weight:600"}, "▾ " + n.name + (n.equal > 1 ? " (" + n.equal + " equal layers)" : "")));
       frame.addEventListener("click", (e) => { e.stopPropagation(); toggleCluster(i); });
       root.append(frame);
+      graphPane.frames.set(i, {x: Math.min(x0, left - pad), y: y0, w: Math.max(x1 - x0, d.width + 2 * pad), h: y1 - y0});
       const inside = draw("g", {transform: `translate(${left} ${(y0 + y1 - d.height + head) / 2})`});
       drawEdges(inside, d, (x, y) => [x, y]);
       d.nodes.forEach((m) => inside.append(drawNode(m, m.box[0], m.box[1])));
@@ -105,7 +107,14 @@ function toggleCluster(i) {
   if (document.body.dataset.dragged) return;
   if (graphPane.open.has(i)) graphPane.open.delete(i); else graphPane.open.add(i);
   render(graphPane.box);
-  fitGraph(graphPane.box);
+  const frame = graphPane.frames.get(i), box = graphPane.box, v = graphPane.view;
+  if (!frame) { fitGraph(box); return; }
+  // The unfolded part, from its top, large enough to be read.
+  v.scale = Math.min(1, Math.max(Math.min(box.clientWidth / (frame.w + 40), box.clientHeight / (frame.h + 60)), Math.min(box.clientWidth / (frame.w + 40), 0.7), 0.45));
+  v.x = box.clientWidth / 2 - (frame.x + frame.w / 2) * v.scale;
+  v.y = Math.max(30 - frame.y * v.scale, box.clientHeight / 2 - (frame.y + frame.h / 2) * v.scale);
+  if (frame.h * v.scale > box.clientHeight - 60) v.y = 40 - frame.y * v.scale;
+  graphPane.place();
 }
 function arrow(id, color) {
   return draw("marker", {id, viewBox: "0 0 8 8", refX: 7.5, refY: 4, markerWidth: 8, markerHeight: 8, markerUnits: "userSpaceOnUse", orient: "auto"},
