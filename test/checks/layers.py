@@ -18,6 +18,8 @@ OUTSIDE = {
     "nvrtc": ["lib/Cuda/"],
     "cublas": ["lib/Cuda/", "test/unit/Cuda/"],
     "nccl": ["lib/Cuda/", "test/unit/Cuda/"],
+    "gvc": ["lib/Report/layout/Graphviz/"],
+    "gvplugin": ["lib/Report/layout/Graphviz/"],
     "CLI/": ["tools/dtc/"],
     "gtest/": ["test/unit/"],
     "gmock/": ["test/unit/"],
