@@ -121,11 +121,20 @@ private:
   // An argument that only one cluster reads belongs to it.
   void placeArguments() {
     std::map<int, std::set<int>> readers;
+    std::set<int>
+        files; // clusters of imported files, which have as many arguments as they have calls: not drawn
+    for (const auto& [key, cluster] : clusters_)
+      if (key.first == 2) files.insert(cluster);
     for (const GraphEdge& e : g_.edges) readers[e.from].insert(clusterOf_[static_cast<size_t>(e.to)]);
-    for (size_t n = 0; n < g_.nodes.size(); ++n)
-      if (g_.nodes[n].kind == GraphNode::Argument && clusterOf_[n] == kTop)
-        if (const auto& r = readers[static_cast<int>(n)]; r.size() == 1 && *r.begin() >= 0)
-          clusterOf_[n] = *r.begin();
+    for (size_t n = 0; n < g_.nodes.size(); ++n) {
+      const auto& r = readers[static_cast<int>(n)];
+      if (g_.nodes[n].kind != GraphNode::Argument || clusterOf_[n] == kHidden || r.size() != 1 ||
+          *r.begin() < 0)
+        continue;
+      const bool file = files.contains(*r.begin());
+      if (clusterOf_[n] == kTop || file) clusterOf_[n] = file ? kHidden : *r.begin();
+      if (file) hidden_.insert(static_cast<int>(n));
+    }
     for (const auto& [key, cluster] : clusters_)
       if (key.first == 1) standsFor_[key.second] = cluster; // the op whose region it is
   }
@@ -238,7 +247,7 @@ private:
       for (const bool out : {false, true}) {
         const int inner = out ? e.from : e.to, outer = out ? e.to : e.from;
         const int at = out ? -2 - inner : outer;
-        if (!ofNode.contains(inner) || ofNode.contains(outer) || hidden_.contains(outer) ||
+        if (key.first == 2 || !ofNode.contains(inner) || ofNode.contains(outer) || hidden_.contains(outer) ||
             inputs.contains(at))
           continue;
         if (standsFor_.contains(outer) && standsFor_[outer] == cluster) continue;

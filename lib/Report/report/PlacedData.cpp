@@ -32,7 +32,11 @@ ReportValue microseconds(double seconds) {
   return us == std::floor(us) ? ReportValue(static_cast<int64_t>(us)) : ReportValue(us); // short text
 }
 
-constexpr int64_t kSmallBuffer = 20000;      // a buffer of less than this part of the arena is not listed
+// Microseconds with one digit.
+ReportValue shortTime(double seconds) { return microseconds(std::round(seconds * 1e7) / 1e7); }
+
+constexpr size_t kManySteps = 10000;   // of which times are shortened, and unnamed values have no number
+constexpr int64_t kSmallBuffer = 5000; // a buffer of less than this part of the arena is not listed
 constexpr size_t kMaxSourceBytes = 1u << 20; // of all kernels
 // In a larger module kernels have no comments: each prints names, which takes time in proportion to the module.
 constexpr size_t kMaxCommented = 20000;
@@ -62,6 +66,7 @@ private:
 
   void function(FuncId f) {
     const Timeline t = timelineOf(m_, f);
+    long_ = t.steps.size() > kManySteps;
     Diagnostics diags;
     const auto plan = readMemoryPlan(m_, f, diags);
     if (!plan) out_.error = diags.all().empty() ? "the program has no memory plan" : diags.all()[0].message();
@@ -71,8 +76,8 @@ private:
     one["streams"] = t.streams;
     one["us"] = microseconds(t.seconds), one["compute_us"] = microseconds(t.computeSeconds);
     one["exposed_us"] = microseconds(t.exposedSeconds), one["complete"] = t.complete;
-    one["steps"] = table({"kind", "stream", "what", "value", "begin_us", "us", "exposed_us", "times", "line",
-                          "collective", "kernel", "live_bytes"});
+    one["steps"] = table({"kind", "stream", "what", "value", "number", "begin_us", "us", "exposed_us",
+                          "times", "line", "collective", "kernel", "live_bytes"});
     std::vector<int64_t> live = plan ? liveBytes(*plan) : std::vector<int64_t>();
     for (const TimelineStep& s : t.steps)
       one["steps"]["rows"].push_back(row(s, f, names, plan ? &*plan : nullptr, live));
@@ -84,10 +89,11 @@ private:
   ReportValue row(const TimelineStep& s, FuncId f, const Naming& names, const MemoryPlan* plan,
                   const std::vector<int64_t>& live) {
     static constexpr const char* kKinds[] = {"compute", "communicate", "repeat", "host"};
-    std::string value;
-    for (uint32_t r = 0; r < m_[s.op].numResults && r < 2; ++r)
-      value += (r ? ", " : "") + names(m_.result(s.op, r));
-    if (s.kind == TimelineStep::Communicate) value = nameOfMessage(s.op, names, value);
+    std::string text;
+    if (m_[s.op].numResults > 0) text = names(m_.result(s.op));
+    if (m_[s.op].numResults > 1) text += ", …";
+    if (s.kind == TimelineStep::Communicate) text = nameOfMessage(s.op, names, text);
+    const auto value = long_ && isUnnamed(text) ? std::pair(std::string(), int64_t{-1}) : numbered(text);
     const int line = lineOf(s.op);
     const int collective = s.kind == TimelineStep::Communicate ? collectiveOf(s.op, f) : -1;
     int64_t bytes = 0;
@@ -97,9 +103,10 @@ private:
     return {word(kKinds[s.kind]),
             s.stream,
             word(whatOf(s.op)),
-            value,
-            microseconds(s.begin),
-            microseconds(s.seconds),
+            word(value.first),
+            value.second,
+            long_ ? shortTime(s.begin) : microseconds(s.begin),
+            long_ ? shortTime(s.seconds) : microseconds(s.seconds),
             microseconds(s.exposed),
             static_cast<int64_t>(s.times),
             line,
@@ -113,6 +120,22 @@ private:
     const auto [it, isNew] = wordIds_.emplace(text, words_.size());
     if (isNew) words_.push_back(text);
     return it->second;
+  }
+
+  // "%7" or "%7, …".
+  static bool isUnnamed(const std::string& name) {
+    return name.size() > 1 && name[1] >= '0' && name[1] <= '9';
+  }
+
+  // "%blocks_#_h" and 7 for "%blocks_7_h", so that the names of equal layers are one word; -1: without a number.
+  static std::pair<std::string, int64_t> numbered(const std::string& name) {
+    const size_t at = name.find_first_of("0123456789");
+    if (at == std::string::npos) return {name, -1};
+    const size_t end = std::min(name.find_first_not_of("0123456789", at), name.size());
+    if (name[at] == '0' && end - at > 1) return {name, -1};
+    const auto number = parseNumber<int64_t>(name.substr(at, end - at));
+    if (!number) return {name, -1};
+    return {name.substr(0, at) + "#" + name.substr(end), *number};
   }
 
   std::string whatOf(OpId o) const {
@@ -273,6 +296,7 @@ private:
   FuncId entry_;
   const LineMap& lines_;
   Target target_;
+  bool long_ = false; // the function has many steps
   KernelSet kernelSet_;
   std::map<std::string, int> kernelIds_;
   std::map<std::string, size_t> wordIds_;

@@ -22,7 +22,7 @@ for c in collectives:
 schedule = p["schedule"][0]
 steps, words = rows(schedule["steps"]), schedule["words"]
 for s in steps:
-    print("step", words[s["what"]], s["value"], "line", s["line"] + 1, *(["kernel"] if s["kernel"] >= 0 else []),
+    print("step", words[s["what"]], words[s["value"]].replace("#", str(s["number"])), "line", s["line"] + 1, *(["kernel"] if s["kernel"] >= 0 else []),
           *([f"collective{', exposed' if s['exposed_us'] > 0 else ''}"] if s["collective"] >= 0 else []))
 assert all(a["begin_us"] <= b["begin_us"] for a, b in zip(steps, steps[1:])), steps
 print("each step begins after the one before it")

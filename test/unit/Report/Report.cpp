@@ -110,7 +110,8 @@ Timeline timelineOfText(const std::string& text) {
   Diagnostics diags;
   SourceText source{"t.dt", text};
   EXPECT_TRUE(parseModule(source, standardOps(), m, diags)) << renderDiagnostics(diags, source, false);
-  Session session(std::move(m), m.findFunction("main"), LoweringFlags().pipeline("sm_90a"));
+  const FuncId main = m.findFunction("main");
+  Session session(std::move(m), main, LoweringFlags().pipeline("sm_90a"));
   EXPECT_TRUE(session.lower(Stage::Placed, diags).ok()) << renderDiagnostics(diags, source, false);
   return timelineOf(session.module(), session.entry());
 }

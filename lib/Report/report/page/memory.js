@@ -12,7 +12,7 @@ memoryPane.draw = (pane) => {
   const width = Math.max(pane.clientWidth - 26, 280);
   pane.append(el("div", {class: "draw"}, arenaDrawing(m, width)), el("div", {class: "legend"}, Object.entries(bufferColors).map(([what, color]) => legendItem(el("span", {style: `background:${tint(color, 45)};border:1px solid ${color};padding:0 7px`}), what)),
     el("span", {}, "above: bytes in use; below: the arena, from offset 0 up; from left to right: steps in order")));
-  if (m.left_out.buffers) pane.append(el("p", {class: "note"}, `${plural(m.left_out.buffers, "buffer")} of less than 1/20000 of the arena are not listed.`));
+  if (m.left_out.buffers) pane.append(el("p", {class: "note"}, `${plural(m.left_out.buffers, "buffer")} of less than 1/5000 of the arena are not listed.`));
   const most = 200;
   pane.append(el("h2", {}, "Alive at the peak"), el("div", {class: "wide"}, el("table", {}, el("tr", {}, el("th", {}, "value"), el("th", {}, "what"), el("th", {class: "r"}, "bytes"), el("th", {}, "live in steps"), el("th", {}, "line")),
     alive.slice(0, most).map(([b, i]) => el("tr", {"data-k": keys("b" + i, "l" + b.line)}, el("td", {class: "mono"}, b.value), el("td", {}, b.what), el("td", {class: "r"}, bytesText(b.bytes)), el("td", {}, b.first_step + "–" + b.last_step), el("td", {}, lineLink(b.line)))))),

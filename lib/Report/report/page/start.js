@@ -24,7 +24,7 @@ function prepare(data) {
   for (const s of p.schedules) {
     s.rows = rowsOf(s.steps);
     const words = s.words || p.schedules[p.schedules.length - 1].words;
-    for (const row of s.rows) row.kind = words[row.kind], row.what = words[row.what];
+    for (const row of s.rows) row.kind = words[row.kind], row.what = words[row.what], row.value = words[row.value].replace("#", row.number);
     if (p.schedules[0].pipeline) s.pipeline = p.schedules[0].pipeline;
   }
   return p;
