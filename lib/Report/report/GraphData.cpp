@@ -141,12 +141,14 @@ private:
 
   Drawn drawn(std::vector<std::string> text, const char* kind, const std::set<int>& collectives) const {
     Drawn d;
-    size_t letters = 4, chips = 0;
+    size_t letters = 4;
+    std::set<std::string> chips; // equal ones are one line
     for (const std::string& t : text) letters = std::max(letters, lettersOf(t));
     for (int c : collectives)
-      if (chips < kMaxChips) letters = std::max(letters, chipOf(c).size() + 6), ++chips;
+      if (chips.size() < kMaxChips && chips.insert(chipOf(c)).second)
+        letters = std::max(letters, chipOf(c).size() + 6);
     d.width = std::ceil(static_cast<double>(letters) * kLetter + 2 * kPadding);
-    d.height = kLine * static_cast<double>(text.size() + chips) + kPadding;
+    d.height = kLine * static_cast<double>(text.size() + chips.size()) + kPadding;
     d.data = {{"kind", kind}, {"text", std::move(text)}};
     if (!collectives.empty()) d.data["collectives"] = collectives;
     return d;
