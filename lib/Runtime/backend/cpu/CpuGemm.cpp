@@ -48,7 +48,7 @@ struct GemmParts {
 };
 
 // Columns of a part are whole vectors, as far as they divide.
-constexpr int64_t kVectorColumns = 16;
+constexpr int64_t kVectorColumns = 128;
 int64_t unitsOf(int64_t columns) { return (columns + kVectorColumns - 1) / kVectorColumns; }
 
 // Elements that the largest part reads and writes: each part reads its rows of a and its columns of b.
@@ -80,12 +80,12 @@ GemmParts partsOf(const PlacedGemm& g, int64_t most) {
 }
 
 // How many parts a matmul has at most: a function of its size, never of the number of threads, since oneDNN adds up
-// in an order that depends on the size of a product. Small ones have parts of about 10 us (100 GFLOP/s), large
-// ones of 40 us and more.
+// in an order that depends on the size of a product. Short rows of a part of a wide matrix are slow to read: more
+// than 8 parts have 64 Mflop and more.
 int64_t mostParts(int64_t flops) {
-  const int64_t small = flops / kPartFlops;
-  if (small < 2) return 1;
-  return small < 4 ? 2 : std::clamp<int64_t>(small / 4, 4, 32);
+  const int64_t size = flops / kPartFlops;
+  if (size < 4) return size < 2 ? 1 : 2;
+  return std::clamp<int64_t>(size / 128, 4, 32);
 }
 
 // Columns of part i: whole vectors.
