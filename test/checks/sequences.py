@@ -8,6 +8,7 @@ The sequences are derived from the program's name: DTC_SEQUENCES_SEED=N changes 
 
 import os
 import random
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 SEED = os.environ.get("DTC_SEQUENCES_SEED", "1")
@@ -243,7 +244,8 @@ def complaint(context, name, passes):
 
 
 def check(context):
-    STANDARD[:] = context.run(context.dtc, "opt", "--pipeline").stdout.strip().split(",")
+    pipeline = context.run(context.dtc, "opt", "--pipeline").stdout.strip()
+    STANDARD[:] = re.split(r",(?![^{]*\})", pipeline)  # not at the commas between options
     with ThreadPoolExecutor(2) as pool:
         for name in PROGRAMS:
             tried = list({tuple(s): s for s in sequences(name)}.values())
