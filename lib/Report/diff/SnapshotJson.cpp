@@ -150,7 +150,7 @@ private:
     fields_.read(j_, "snapshot", "", format);
     if (format != kFormat) fields_.fail("snapshot", "format 1: a newer dtc wrote the file");
     fields_.read(j_, "dtc", "", out_.version);
-    std::string extent, program;
+    std::string extent;
     fields_.read(j_, "extent", "", extent);
     const auto found = std::ranges::find(kExtents, extent);
     if (found == std::end(kExtents)) fields_.fail("extent", "compiled, written or costs");
