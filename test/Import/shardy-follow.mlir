@@ -53,7 +53,7 @@ func.func @calls(%x: tensor<4x6x3xf32> {sdy.sharding = #sdy.sharding<@m, [{"a", 
 // CHECK-NEXT:   %0 = barrier %5, %k {rule = "([z_3, z_4], [z_1, z_5])->([z_1, z_6]) {z_1=1, z_3=1, z_4=8, z_5=8, z_6=8}"} : i32[1, 8] @m{_, _}
 // CHECK-NEXT: func @windows(%x: f32[3, 8] @m{b, a},
 // CHECK-NEXT:               %i: f32[]     @m{}) -> (f32[3, 8] @m{b, a}, c64[3, 8] @m{b, a}) {
-// CHECK-NEXT:   %0 = barrier %69, %x, %u, %i {rule = "([z_3, z_4], [z_1, z_2], [z_1, z_5], [])->([z_1, z_2]) {z_1=3, z_2=8, z_3=3, z_4=8, z_5=4}"} : f32[3, 8] @m{b, a}
-// CHECK-NEXT:   %2 = barrier %76, %c {rule = "([z_3, z_4], [z_1, z_2])->([z_1, z_2]) {z_1=3, z_2=8, z_3=3, z_4=8} need_replication={z_2}"} : c64[3, 8] @m{b, a}
+// CHECK-NEXT:   %0 = barrier %67, %x, %u, %i {rule = "([z_3, z_4], [z_1, z_2], [z_1, z_5], [])->([z_1, z_2]) {z_1=3, z_2=8, z_3=3, z_4=8, z_5=4}"} : f32[3, 8] @m{b, a}
+// CHECK-NEXT:   %2 = barrier %74, %c {rule = "([z_3, z_4], [z_1, z_2])->([z_1, z_2]) {z_1=3, z_2=8, z_3=3, z_4=8} need_replication={z_2}"} : c64[3, 8] @m{b, a}
 // CHECK-NEXT: func @calls(%x: f32[4, 6, 3] @m{a, _, b},
 // CHECK-NEXT:             %h: u32[4, 6]    @m{b, _}) -> (f32[4, 6, 3] @m{a, _, b}, f32[4, 3] @m{a, _}, u64[4, 6] @m{b, _}) {
