@@ -1,6 +1,8 @@
 #include "dtc/Passes/analysis/OpWork.h"
 
 #include "dtc/IR/LocalShape.h"
+#include "dtc/IR/OpRecord.h"
+#include "dtc/IR/Region.h"
 
 #include <algorithm>
 
@@ -129,6 +131,15 @@ std::optional<OpWork> localWork(Module& m, OpId o, const Mesh& mesh) {
              const TypeId t = tensor < operands ? q.operandTypes[tensor] : results[tensor - operands];
              return number(largestDim(m, m.types[t].dims[d], mesh));
            }});
+}
+
+std::optional<int64_t> executionsOf(const Module& m, OpId loop) {
+  const RegionKind kind = m.record(loop).regions;
+  if (kind == RegionKind::For) {
+    const std::optional<Dim> iterations = iterationCount(m, loop);
+    return iterations && iterations->isStatic() ? std::optional(iterations->value()) : std::nullopt;
+  }
+  return kind == RegionKind::While ? std::nullopt : std::optional<int64_t>(1);
 }
 
 } // namespace dtc

@@ -3,7 +3,6 @@
 #include "collectives/CollectiveRing.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
-#include "dtc/IR/Region.h"
 #include "dtc/Passes/analysis/OpWork.h"
 
 #include <algorithm>
@@ -183,10 +182,7 @@ OverlapTime RingPricer::timeOf(BlockId block) {
   OverlapTime nested;
   for (OpId o : m_[block].ops) {
     window.addOp(o);
-    double iterations = 1;
-    if (m_.record(o).regions == RegionKind::For)
-      if (const auto n = iterationCount(m_, o); n && n->isStatic())
-        iterations = static_cast<double>(n->value());
+    const auto iterations = static_cast<double>(executionsOf(m_, o).value_or(1));
     for (uint32_t r = 0; r < m_[o].numRegions; ++r) {
       const OverlapTime one = timeOf(m_.region(o, r));
       nested.seconds += iterations * one.seconds, nested.exposed += iterations * one.exposed;

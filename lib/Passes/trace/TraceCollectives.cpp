@@ -2,8 +2,8 @@
 
 #include "analysis/Within.h"
 #include "dtc/IR/LocalShape.h"
-#include "dtc/IR/Region.h"
 #include "dtc/IR/verify/CommContract.h"
+#include "dtc/Passes/analysis/OpWork.h"
 #include "dtc/Passes/partition/Partition.h"
 #include "dtc/Sharding/Reshard.h"
 #include "dtc/Support/Checked.h"
@@ -38,16 +38,6 @@ std::vector<OpId> markedOps(const Module& m, OpId o) {
   }
   std::ranges::sort(out, {}, &OpId::index);
   return out;
-}
-
-// The execution count of an op's blocks.
-std::optional<int64_t> executionsOf(const Module& m, OpId loop) {
-  const RegionKind kind = m.record(loop).regions;
-  if (kind == RegionKind::For) {
-    const std::optional<Dim> iterations = iterationCount(m, loop);
-    return iterations && iterations->isStatic() ? std::optional(iterations->value()) : std::nullopt;
-  }
-  return kind == RegionKind::While ? std::nullopt : std::optional<int64_t>(1);
 }
 
 class CollectiveList {

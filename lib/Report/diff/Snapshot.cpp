@@ -149,7 +149,7 @@ private:
     const StandardPipelineOptions options = flags_.pipeline(target_);
     const bool stages = hasStages(prepared, prepared.findFunction(name_));
     const bool again = stages || options.fixedReductionOrder;
-    Module from = again ? prepared : std::move(trace.local);
+    Module from = again ? prepared : trace.local;
     const FuncId entry = from.findFunction(name_);
     Session session(std::move(from), entry, options);
     Diagnostics quiet;

@@ -2,7 +2,6 @@
 
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
-#include "dtc/IR/Region.h"
 #include "dtc/Passes/analysis/OpWork.h"
 
 #include <algorithm>
@@ -81,15 +80,9 @@ private:
   }
 
   void regions(OpId o, double times, State& s) {
-    double iterations = 1;
-    const RegionKind kind = m_.record(o).regions;
-    if (kind == RegionKind::For || kind == RegionKind::While) {
-      const std::optional<Dim> n = kind == RegionKind::For ? iterationCount(m_, o) : std::nullopt;
-      if (n && n->isStatic())
-        iterations = static_cast<double>(n->value());
-      else
-        out_.complete = false;
-    }
+    const auto known = executionsOf(m_, o);
+    if (!known) out_.complete = false;
+    const auto iterations = static_cast<double>(known.value_or(1));
     const double before = s.now;
     for (uint32_t r = 0; r < m_[o].numRegions; ++r)
       block(m_.region(o, r), boundedProduct(times, iterations), s);

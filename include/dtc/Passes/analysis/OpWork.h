@@ -53,6 +53,9 @@ private:
 // size is unknown.
 [[nodiscard]] std::optional<OpWork> localWork(Module&, OpId, const Mesh&);
 
+// How often the blocks of an op run: 1 if it is not a loop, nothing if that is unknown.
+[[nodiscard]] std::optional<int64_t> executionsOf(const Module&, OpId);
+
 // A saturating multiplication: larger results are kMostWork.
 inline constexpr double kMaxWork = 1e30;
 [[nodiscard]] double boundedProduct(double a, double b);
