@@ -26,7 +26,7 @@ pack() {
 }
 
 say "building"
-targets=(dtc libdtc libdtc-runtime dtc_pjrt dtc-onednn dtc-jit-clang dtc-pages)
+targets=(dtc libdtc libdtc-runtime dtc-onednn dtc-jit-clang dtc-pages)
 case " ${kinds[*]} " in *" tarball "* | *" wheel "*) targets+=(dtc-thin dtc-jit-clang-static) ;; esac
 scripts/build.sh release "${targets[@]}"
 

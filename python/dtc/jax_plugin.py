@@ -1,7 +1,7 @@
 """The JAX plugin: `JAX_PLATFORMS=dtc python program.py` runs a program of JAX on dtc.
 
 JAX finds initialize() through the entry point group `jax_plugins`. Environment variables:
-DTC_NUM_DEVICES (1), DTC_NUM_THREADS (one per core), DTC_BACKEND (cpu), DTC_PJRT_LIBRARY (the plugin's file).
+DTC_NUM_DEVICES (1), DTC_NUM_THREADS (one per core), DTC_BACKEND (cpu), DTC_PJRT_LIBRARY (path of libdtc.so).
 """
 
 import contextlib
@@ -23,17 +23,15 @@ PRIORITY = -100
 
 
 def library_path():
-    """The plugin's file: as given, beside this module, or in a build tree."""
+    """The library that has the plugin: as given, beside this module, or in a build tree."""
     given = os.environ.get("DTC_PJRT_LIBRARY")
     if given:
         return given
     here = pathlib.Path(__file__).resolve().parent
-    candidates = [here / "libdtc_pjrt.so", here / "lib" / "libdtc_pjrt.so",
-                  here.parent.parent / "build" / "release" / "bin" / "libdtc_pjrt.so"]
-    for candidate in candidates:
-        if candidate.exists():
+    for folder in (here / "lib", here, here.parent.parent / "build" / "release" / "bin"):
+        for candidate in sorted(folder.glob("libdtc.so*")):
             return str(candidate)
-    raise FileNotFoundError("libdtc_pjrt.so was not found: set DTC_PJRT_LIBRARY to its path")
+    raise FileNotFoundError("libdtc.so was not found: set DTC_PJRT_LIBRARY to its path")
 
 
 def _allow_donation():
@@ -176,7 +174,7 @@ def _end_runs_at_signals(library):
     for name in _PythonSignals._functions:
         setattr(signals, name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p))
     _end_runs_at_signals.kept = signals  # the library has its address
-    ctypes.CDLL(library).dtc_set_python_signals(ctypes.byref(signals))
+    ctypes.CDLL(library).dtc_internal_set_python_signals(ctypes.byref(signals))
 
 
 class _HostFunctions:
@@ -198,7 +196,7 @@ class _HostFunctions:
         self._next = itertools.count()
         self._entry = kind(self._call)  # kept: the library has its address
         self._library = ctypes.CDLL(library)
-        self._library.dtc_set_host_functions(self._entry)
+        self._library.dtc_internal_set_host_functions(self._entry)
 
     def add(self, function, per_device):
         """The target of calls of this function, as long as it lives."""
@@ -227,7 +225,7 @@ class _HostFunctions:
         raised = [ctypes.py_object(x) for x in (type(exception), exception, exception.__traceback__)]
         for x in raised:
             ctypes.pythonapi.Py_IncRef(x)
-        self._library.dtc_keep_raised(*raised)
+        self._library.dtc_internal_keep_raised(*raised)
 
 
 @contextlib.contextmanager

@@ -65,7 +65,8 @@ def layout(context, folder):
     out += [f"constant {name} {value}" for name, value in constants if name != "DTC_ABI_VERSION"]
     symbols = context.run("nm", "-D", "--defined-only", context.build / "bin" / "libdtc.so").stdout
     exported = sorted(line.split()[-1].split("@")[0] for line in symbols.splitlines() if " A " not in line)
-    return out + [f"function {name}" for name in exported]
+    # dtc_internal_*: between the library and the Python package of its own version.
+    return out + [f"function {name}" for name in exported if not name.startswith("dtc_internal_")]
 
 
 def check_abi(context, folder):

@@ -75,12 +75,12 @@ bool isInterruptedByPython(void*) {
 
 // For python/dtc/jax_plugin.py. The table must live as long as the process.
 extern "C" __attribute__((visibility("default"))) void
-dtc_set_python_signals(const dtc_python_signals* signals) {
+dtc_internal_set_python_signals(const dtc_python_signals* signals) {
   dtc::python = signals;
 }
 
 // For python/dtc/jax_plugin.py, in the main thread: the references of an exception that raiseOfCallback() takes.
-extern "C" __attribute__((visibility("default"))) void dtc_keep_raised(void* type, void* value,
-                                                                       void* traceback) {
+extern "C" __attribute__((visibility("default"))) void dtc_internal_keep_raised(void* type, void* value,
+                                                                                void* traceback) {
   dtc::ofCallback = {type, value, traceback};
 }

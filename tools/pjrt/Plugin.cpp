@@ -87,7 +87,8 @@ extern "C" __attribute__((visibility("default"))) const PJRT_Api* GetPjrtApi() {
 }
 
 // For python/dtc/jax_plugin.py.
-extern "C" __attribute__((visibility("default"))) void dtc_set_host_functions(dtc_host_functions functions) {
+extern "C" __attribute__((visibility("default"))) void
+dtc_internal_set_host_functions(dtc_host_functions functions) {
   dtc::hostFunctions = functions;
   dtc::setHostFunctions(functions ? dtc::callPython : nullptr);
 }

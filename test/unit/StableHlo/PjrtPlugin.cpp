@@ -23,13 +23,14 @@ std::string optionsOf(const std::string& partitions, const std::string& assignme
 class PjrtPlugin : public testing::Test {
 protected:
   void SetUp() override {
-    const auto path = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libdtc_pjrt.so";
+    const auto path = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "libdtc.so";
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) GTEST_SKIP() << dlerror();
     auto get = reinterpret_cast<const PJRT_Api* (*)()>(dlsym(library, "GetPjrtApi"));
     ASSERT_NE(get, nullptr);
     api_ = get();
-    setHostFunctions_ = reinterpret_cast<void (*)(HostFunctions)>(dlsym(library, "dtc_set_host_functions"));
+    setHostFunctions_ =
+        reinterpret_cast<void (*)(HostFunctions)>(dlsym(library, "dtc_internal_set_host_functions"));
     ASSERT_NE(setHostFunctions_, nullptr);
     create(1);
   }
