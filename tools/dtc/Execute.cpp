@@ -443,26 +443,15 @@ void Execution::reportNans() {
 }
 
 Status Execution::checkRun() {
-  FuncId f = reference_->findFunction(scheduled_.strings[scheduled_[func()].name]);
+  const std::string_view name = scheduled_.strings[scheduled_[func()].name];
   const int steps = std::max(1, o_.loop);
   env_.status.at("evaluating the reference");
-  DTC_TRY(auto reference, runReference(*reference_, f, inputs_, steps, roundsToTf32()));
+  DTC_TRY(auto reference,
+          runReference(*reference_, reference_->findFunction(name), inputs_, steps, roundsToTf32()));
   const CommRounding rounding(scheduled_, func(), steps);
-  const auto compare = [&] {
-    check_ = checkResults(reference, results_.values(), rounding.ofResults(), executable_.get());
-  };
-  compare();
-  if (!check_.pass && propagated_) {
-    const FuncId global = propagated_->findFunction(scheduled_.strings[scheduled_[func()].name]);
-    if (Status s = addUnpromised(reference, *propagated_, global, inputs_, steps, roundsToTf32()); !s)
-      return s;
-    compare();
-  }
-  // Magnitudes of rounded values are measured only if they decide the verdict. A program that the evaluator
-  // cannot run keeps the bound derived from the result's magnitude.
-  if (std::ranges::any_of(check_.results, &ResultCheck::byCommRounding) &&
-      addCommErrors(reference, scheduled_, func(), inputs_, steps, rounding))
-    compare();
+  const CheckedRun run{*reference_,   propagated_ ? &*propagated_ : nullptr, scheduled_, name, inputs_, steps,
+                       roundsToTf32()};
+  DTC_TRY(check_, checkRunResults(reference, run, results_.values(), rounding, executable_.get()));
   passed = check_.pass;
   if (passed || !propagated_ || steps > 1) return Ok{};
   // Runs again without buffer reuse to find the first value that differs.
@@ -473,9 +462,8 @@ Status Execution::checkRun() {
   for (size_t i = 0; i < inputs_.size(); ++i)
     if (Status s = again->setArgument(i, inputs_[i]); !s) return s;
   if (Status s = again->run(); !s) return s;
-  FuncId global = propagated_->findFunction(scheduled_.strings[scheduled_[func()].name]);
-  check_.firstDifference = findFirstDifference(*propagated_, global, inputs_, scheduled_, func(), *again,
-                                               rounding, roundsToTf32());
+  check_.firstDifference = findFirstDifference(*propagated_, propagated_->findFunction(name), inputs_,
+                                               scheduled_, func(), *again, rounding, roundsToTf32());
   return Ok{};
 }
 

@@ -102,19 +102,11 @@ private:
     ++report_.runs;
     NamedTensors values;
     for (size_t i = 0; i < got.size(); ++i) values.emplace_back("y" + std::to_string(i), &got[i]);
-    const std::vector<CompareOptions> options = CommRounding(m, f).ofResults();
-    reference_.unpromised.clear();
-    CheckReport report = checkResults(reference_, values, options, ran);
-    if (!report.pass)
-      if (Status s = addUnpromised(reference_, *propagated_, propagated_->findFunction("main"), inputs_); !s)
-        return fail(how, s.error().message);
-    if (!report.pass && !reference_.unpromised.empty())
-      report = checkResults(reference_, values, options, ran);
-    if (!report.pass && reference_.nudged.empty())
-      if (Status s = addNudged(reference_, *unsharded_, unsharded_->findFunction("main"), inputs_); !s)
-        return fail(how, s.error().message);
-    if (!report.pass) report = checkResults(reference_, values, options, ran);
-    for (const ResultCheck& r : report.results)
+    reference_.unpromised.clear(), reference_.commErrors.clear();
+    const CheckedRun run{*unsharded_, &*propagated_, m, "main", inputs_};
+    auto report = checkRunResults(reference_, run, values, CommRounding(m, f), ran);
+    if (!report) return fail(how, report.error().message);
+    for (const ResultCheck& r : report->results)
       if (!r.report.pass) fail(how, r.name + ": " + r.report.reason);
   }
 

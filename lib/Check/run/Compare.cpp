@@ -31,43 +31,89 @@ void fail(CompareReport& r, int64_t where, std::string reason) {
   r.reason = std::move(reason);
 }
 
-// The accumulated errors of one tensor.
-struct Sums {
-  double errorSquares = 0, referenceErrorSquares = 0, valueSquares = 0;
-  double maxReferenceError = 0, maxValue = 0;
+// The largest of some numbers, and their root mean square.
+struct Magnitude {
+  double max = 0, squares = 0;
   int64_t count = 0;
+
+  void add(double v) {
+    v = std::abs(v);
+    max = std::max(max, v), squares += v * v, ++count;
+  }
+  [[nodiscard]] double rms() const { return count ? std::sqrt(squares / static_cast<double>(count)) : 0; }
 };
 
-void addElement(CompareReport& r, Sums& s, int64_t i, double got, double exact, double rounded) {
-  double error = std::abs(got - exact), referenceError = std::abs(rounded - exact), size = std::abs(exact);
-  ++s.count;
-  s.errorSquares += error * error;
-  s.referenceErrorSquares += referenceError * referenceError;
-  s.valueSquares += size * size;
-  s.maxReferenceError = std::max(s.maxReferenceError, referenceError);
-  s.maxValue = std::max(s.maxValue, size);
-  if (error > r.maxAbs) r.maxAbs = error, r.whereAbs = i;
-  if (size > 0 && error / size > r.maxRel) r.maxRel = error / size, r.whereRel = i;
+// One tensor beside its references. `finite`: the elements that are finite in all.
+struct Compared {
+  const Tensor &got, &r64, &rd;
+  const CompareOptions& options;
+  std::vector<int64_t> finite;
+
+  [[nodiscard]] double error(const Tensor& t, int64_t i) const {
+    return std::abs(t.getFloat(i) - r64.getFloat(i));
+  }
+  [[nodiscard]] double spread(int64_t i) const {
+    double most = 0;
+    for (const Tensor* t : options.perturbed)
+      if (const double e = error(*t, i); std::isfinite(e)) most = std::max(most, e);
+    return most;
+  }
+  [[nodiscard]] double slack(double scale, double CommErrors::* measured) const;
+  void allow(CompareReport&) const;
+  void measure(CompareReport&) const;
+  void passSensitive(CompareReport&);
+};
+
+double Compared::slack(double scale, double CommErrors::* measured) const {
+  const double own = ulpAt(got.dtype(), scale);
+  double all = 4 * own, coarse = 0;
+  for (const CommHops& w : options.commHops) {
+    const double ulp = ulpAt(w.dtype, scale);
+    (ulp > own ? coarse : all) += static_cast<double>(w.hops) * ulp;
+  }
+  if (options.measured) coarse = std::min(coarse, *options.measured.*measured);
+  return options.coarseHops ? all + coarse : all;
 }
 
-void judge(CompareReport& r, const Sums& s, const Tensor& got, const Tensor& r64,
-           const CompareOptions& options) {
-  if (s.count == 0) return;
-  auto n = static_cast<double>(s.count);
-  auto slack = [&](double scale, double CommErrors::* measured) {
-    const double own = ulpAt(got.dtype(), scale);
-    double all = 4 * own, coarse = 0;
-    for (const CommHops& w : options.commHops) {
-      const double ulp = ulpAt(w.dtype, scale);
-      (ulp > own ? coarse : all) += static_cast<double>(w.hops) * ulp;
-    }
-    if (options.measured) coarse = std::min(coarse, *options.measured.*measured);
-    return options.coarseHops ? all + coarse : all;
-  };
-  r.rms = std::sqrt(s.errorSquares / n);
-  r.allowedMax = 4 * s.maxReferenceError + slack(s.maxValue, &CommErrors::max);
-  r.allowedRms =
-      4 * std::sqrt(s.referenceErrorSquares / n) + slack(std::sqrt(s.valueSquares / n), &CommErrors::rms);
+void Compared::allow(CompareReport& r) const {
+  Magnitude values, rounding;
+  for (int64_t i : finite) values.add(r64.getFloat(i)), rounding.add(error(rd, i));
+  r.allowedMax = 4 * rounding.max + slack(values.max, &CommErrors::max);
+  r.allowedRms = 4 * rounding.rms() + slack(values.rms(), &CommErrors::rms);
+}
+
+void Compared::measure(CompareReport& r) const {
+  Magnitude errors;
+  for (int64_t i : finite) {
+    const double e = error(got, i), size = std::abs(r64.getFloat(i));
+    errors.add(e);
+    if (e > r.maxAbs) r.maxAbs = e, r.whereAbs = i;
+    if (size > 0 && e / size > r.maxRel) r.maxRel = e / size, r.whereRel = i;
+  }
+  r.rms = errors.rms();
+}
+
+void Compared::passSensitive(CompareReport& r) {
+  r.sensitive = static_cast<int64_t>(std::erase_if(finite, [&](int64_t i) {
+    const double e = error(got, i);
+    return e > r.allowedMax && e <= 4 * spread(i);
+  }));
+  r.maxAbs = r.maxRel = 0, r.whereAbs = r.whereRel = -1;
+  measure(r);
+  for (const Tensor* t : options.perturbed) {
+    Magnitude own;
+    for (int64_t i : finite)
+      if (const double e = error(*t, i); std::isfinite(e)) own.add(e);
+    r.allowedRms = std::max(r.allowedRms, 4 * own.rms());
+  }
+}
+
+void judge(CompareReport& r, Compared& c) {
+  if (c.finite.empty()) return;
+  const Tensor &got = c.got, &r64 = c.r64;
+  c.allow(r);
+  c.measure(r);
+  if (!c.options.perturbed.empty()) c.passSensitive(r);
   if (r.maxAbs > r.allowedMax)
     fail(r, r.whereAbs,
          "element " + indexText(r.whereAbs, got.shape()) + " is " + numberText(got.getFloat(r.whereAbs)) +
@@ -138,13 +184,16 @@ CompareReport compareTensors(const Tensor& got, const Tensor& r64, const Tensor&
     CompareOptions parts = options;
     Tensor unpromised;
     if (options.unpromised) parts.unpromised = &(unpromised = options.unpromised->parts());
+    std::vector<Tensor> perturbed;
+    for (const Tensor* t : options.perturbed) perturbed.push_back(t->parts());
+    for (size_t k = 0; k < perturbed.size(); ++k) parts.perturbed[k] = &perturbed[k];
     return compareTensors(got.parts(), r64.parts(), rd.parts(), parts);
   }
   if (!isFloat(got.dtype())) {
     compareExact(r, got, r64, rd, options.unpromised);
     return r;
   }
-  Sums sums;
+  Compared compared{got, r64, rd, options, {}};
   for (int64_t i = 0; i < got.numElements(); ++i) {
     double g = got.getFloat(i), exact = r64.getFloat(i), rounded = rd.getFloat(i);
     NumberKind kind = kindOf(g);
@@ -161,10 +210,9 @@ CompareReport compareTensors(const Tensor& got, const Tensor& r64, const Tensor&
                numberText(exact));
       continue;
     }
-    if (std::isfinite(g) && std::isfinite(exact) && std::isfinite(rounded))
-      addElement(r, sums, i, g, exact, rounded);
+    if (std::isfinite(g) && std::isfinite(exact) && std::isfinite(rounded)) compared.finite.push_back(i);
   }
-  judge(r, sums, got, r64, options);
+  judge(r, compared);
   return r;
 }
 

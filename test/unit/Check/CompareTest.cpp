@@ -36,6 +36,37 @@ TEST(Compare, TheRootMeanSquareIsBoundToo) {
   EXPECT_NE(r.reason.find("root mean square"), std::string::npos);
 }
 
+TEST(Compare, AnElementMayBeOffByItsOwnSpread) {
+  const Tensor exact = made(DType::F64, {1, 1, 1}), rounded = made(DType::F32, {1, 1, 1}),
+               perturbed = made(DType::F32, {1, 1 + 100 * kUlp, 1}),
+               still = made(DType::F32, {1, 1 + 2 * kUlp, 1});
+  CompareOptions within;
+  within.perturbed = {&still, &perturbed};
+  const CompareReport r =
+      compareTensors(made(DType::F32, {1 + kUlp, 1 + 400 * kUlp, 1}), exact, rounded, within);
+  EXPECT_TRUE(r.pass);
+  EXPECT_EQ(r.sensitive, 1);
+  EXPECT_EQ(r.maxAbs, kUlp); // of the others
+  EXPECT_EQ(r.whereAbs, 0);
+  EXPECT_FALSE(compareTensors(made(DType::F32, {1, 1 + 410 * kUlp, 1}), exact, rounded, within).pass);
+  // The spread of one element is no tolerance for another.
+  EXPECT_FALSE(compareTensors(made(DType::F32, {1 + 5 * kUlp, 1, 1}), exact, rounded, within).pass);
+}
+
+TEST(Compare, TheSpreadOfASensitiveElementDoesNotWidenTheRootMeanSquare) {
+  std::vector<double> ones(100, 1.0), off(100, 1 + 6 * kUlp), own(100, 1.0), perturbed(100, 1.0);
+  own[0] = 1 + 2 * kUlp; // so that no single element is beyond the rule
+  perturbed[1] = 1 + 1e6 * kUlp, off[1] = 1 + 1e6 * kUlp;
+  const Tensor spread = made(DType::F32, perturbed);
+  CompareOptions within;
+  within.perturbed = {&spread};
+  const CompareReport r =
+      compareTensors(made(DType::F32, off), made(DType::F64, ones), made(DType::F32, own), within);
+  EXPECT_EQ(r.sensitive, 1);
+  EXPECT_FALSE(r.pass);
+  EXPECT_NE(r.reason.find("root mean square"), std::string::npos);
+}
+
 TEST(Compare, WhatIsNotPromisedMayBeNaN) {
   const Tensor exact = made(DType::F64, {kInf, 1, kInf}), rounded = made(DType::F32, {kInf, 1, kInf}),
                unpromised = made(DType::F32, {NAN, 1, kInf}), got = made(DType::F32, {NAN, 1, kInf});

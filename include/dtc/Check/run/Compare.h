@@ -1,7 +1,8 @@
 #pragma once
 // The rule of --check (cli.md): a result passes if its error against R64 is at most 4 times that of Rd, per
 // tensor, in the maximum and in the root mean square, plus 4 ulp of its dtype and one ulp of the
-// communication dtype per hop. There is no other tolerance.
+// communication dtype per hop. An element that is beyond this and sensitive to rounding may be off by 4 times
+// its own spread.
 #include "dtc/Support/Tensor.h"
 #include <optional>
 #include <string>
@@ -28,14 +29,18 @@ struct CompareOptions {
   // null. Where it differs from rd, an element may be NaN, or of the kind that either has; the others are
   // held to the rule.
   const Tensor* unpromised = nullptr;
+  // Evaluations like rd's with perturbed operands (addPerturbed): the spread of an element is its largest
+  // error in them. Empty: no element is sensitive.
+  std::vector<const Tensor*> perturbed;
 };
 
 struct CompareReport {
   bool pass = true;
-  std::string reason;            // "" where it passes; else the failure, with the element and both values
-  int64_t elements = 0;          // compared
-  int64_t unpromised = 0;        // of these, that differ where nothing is promised
-  double maxAbs = 0, maxRel = 0; // largest errors against R64, over elements that are finite in both
+  std::string reason;     // "" where it passes; else the failure, with the element and both values
+  int64_t elements = 0;   // compared
+  int64_t unpromised = 0; // of these, that differ where nothing is promised
+  int64_t sensitive = 0;  // of these, that pass by their own spread; the errors below are of the others
+  double maxAbs = 0, maxRel = 0;        // largest errors against R64, over elements that are finite in both
   int64_t whereAbs = -1, whereRel = -1; // their row-major indices; -1: no element differs
   double rms = 0;                       // of the error
   double allowedMax = 0, allowedRms = 0;

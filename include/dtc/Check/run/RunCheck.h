@@ -14,9 +14,8 @@ namespace dtc {
 // number of runs, each with the carried results of the previous one; the results are the last run's. `tf32`:
 // EvalOptions::tf32, for a run that may use it.
 struct Reference {
-  std::vector<Tensor> r64, rd; // global values of the results
-  // Further values of rd, after addNudged: one per perturbed evaluation.
-  std::vector<std::vector<Tensor>> nudged;
+  std::vector<Tensor> r64, rd;                // global values of the results
+  std::vector<std::vector<Tensor>> perturbed; // further values of rd, after addPerturbed
   // rd with NaN where nothing is promised, if addUnpromised found such elements.
   std::vector<Tensor> unpromised;
   std::vector<CommErrors> commErrors; // by result, after addCommErrors
@@ -26,11 +25,12 @@ struct Reference {
                                              bool tf32 = false);
 
 // Four more evaluations like rd's, in which every operand is perturbed by up to one unit in its last place,
-// as in a program that computes the same in another order. Where a result's error is judged by few elements
-// (a scalar whose terms cancel), rd's may be zero by chance; theirs are not. For random programs, and only
-// where the check fails without; `run --check` has no tolerance except its rule.
-[[nodiscard]] Status addNudged(Reference& reference, Module& m, FuncId f, std::span<const Tensor> args,
-                               int steps = 1);
+// as in a program that computes the same in another order (Monte Carlo arithmetic, Parker 1997). They show
+// which elements are sensitive to rounding: a sum whose terms cancel, or g / (|g| + 1e-8) in the first step of
+// Adam, where a gradient is near 0. rd's error may be zero there by chance. Only where the check fails
+// without.
+[[nodiscard]] Status addPerturbed(Reference& reference, Module& m, FuncId f, std::span<const Tensor> args,
+                                  int steps = 1);
 
 // One more evaluation like rd's, with NaN where docs/sharding.md, "Infinities and NaN", makes no promise for
 // `propagated`, the same program with its shardings. Does nothing where all is promised.
@@ -39,8 +39,7 @@ struct Reference {
 
 // The effect on each result of the local program on the many-device evaluator (R64) if every collective's
 // result is perturbed by one unit in the last place of the communication dtype per hop, at the collective's
-// largest value and up or down at random; twice the maximum of two such evaluations (Monte Carlo arithmetic,
-// as in addNudged).
+// largest value and up or down at random; twice the maximum of two such evaluations (as in addPerturbed).
 [[nodiscard]] Status addCommErrors(Reference& reference, Module& scheduled, FuncId f,
                                    std::span<const Tensor> args, int steps, const CommRounding& rounding);
 
@@ -48,7 +47,6 @@ struct ResultCheck {
   std::string name;
   std::vector<int64_t> shape;
   CompareReport report;
-  bool byNudged = false; // it passes against a perturbed evaluation
   // It passes with hops in a coarser dtype, counted at their own magnitude: addCommErrors is more precise.
   bool byCommRounding = false;
 };
@@ -64,6 +62,23 @@ struct CheckReport {
 [[nodiscard]] CheckReport checkResults(const Reference& reference, const NamedTensors& got,
                                        std::span<const CompareOptions> options,
                                        const Executable* ran = nullptr);
+
+// A run that is checked: its function's name, the module at three stages, and its arguments.
+struct CheckedRun {
+  Module& unsharded;
+  Module* propagated; // null: local text
+  Module& scheduled;
+  std::string_view function;
+  std::span<const Tensor> args;
+  int steps = 1; // as in runReference
+  bool tf32 = false;
+};
+// checkResults with what the program's text says of rounding between devices. Where that fails, the reference
+// learns more, and all is compared again: what is not promised, the magnitudes of rounded communication, and
+// which elements are sensitive to rounding, each only if the check still fails.
+[[nodiscard]] Result<CheckReport> checkRunResults(Reference& reference, const CheckedRun& run,
+                                                  const NamedTensors& got, const CommRounding& rounding,
+                                                  const Executable* ran = nullptr);
 
 // Where the run first differs from the reference: every named value of the propagated text is compared with
 // the same value as each device holds it, in program order. `ran` was loaded without reuseMemory from
