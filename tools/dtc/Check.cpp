@@ -13,6 +13,7 @@
 #include "dtc/Support/Words.h"
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 
 namespace dtc {
@@ -140,6 +141,9 @@ Result<int> runRandom(Environment& env, const CheckOptions& o) {
   Machine machine;
   int64_t runs = 0, failed = 0;
   std::string list;
+  std::error_code error;
+  if (!o.keep.empty())
+    std::filesystem::create_directories(o.keep, error); // a failure shows when files are written
   for (int64_t i = 0; i < o.random; ++i) {
     env.status.at("random programs", static_cast<size_t>(i), static_cast<size_t>(o.random));
     RandomCheckReport r =

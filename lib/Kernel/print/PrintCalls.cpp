@@ -292,6 +292,13 @@ PrintedKernel printGrouped(const Kernel& k) {
   return out;
 }
 
+// A broadcast mask has a gradient, 0, even if a symbolic number of heads is 0.
+static std::string headsPerKeyHead(const AttentionGradient& g) {
+  if (g.keyHeads.is(0) || g.heads == g.keyHeads) return "1";
+  const std::string keyHeads = factorText(g.keyHeads), ratio = factorText(g.heads) + " / " + keyHeads;
+  return g.keyHeads.isStatic() ? ratio : "(" + keyHeads + " ? " + ratio + " : 1)";
+}
+
 static PrintedKernel printGradient(const Kernel& k, const AttentionGradient& g, const Tiling& tiling) {
   PrintedKernel out;
   const DType dtype = k.buffers[g.operands[0]].dtype, wide = accumulationType(dtype);
@@ -321,7 +328,7 @@ static PrintedKernel printGradient(const Kernel& k, const AttentionGradient& g, 
   }
   out.body += "  extern __shared__ uint4 tiles[];\n  static_assert(dtc_" + plain + "gradient_tiling" +
               parameters + "::bytes == " + number(tiling.sharedBytes) + ");\n";
-  const std::string groups = g.keyHeads.is(0) ? "1" : factorText(g.heads) + " / " + factorText(g.keyHeads);
+  const std::string groups = headsPerKeyHead(g);
   out.threadsPerBlock = kGradientThreads;
   out.sharedBytes = static_cast<int>(tiling.sharedBytes);
   if (g.ofMask) {
