@@ -31,6 +31,25 @@
     });
     return all.length;
   }
+  // Each end of an edge is on the border of its box, whatever is unfolded.
+  function edges(where, box) {
+    for (const path of box.querySelectorAll("path.edge")) {
+      const at = path.getScreenCTM(), ends = [0, path.getTotalLength()].map((l) => path.getPointAtLength(l).matrixTransform(at));
+      path.dataset.ends.split(" ").forEach((n, i) => {
+        const node = path.parentNode.querySelector(`:scope > g.node[data-n="${n}"]`), r = node && node.querySelector(".shape").getBoundingClientRect();
+        const p = ends[i], far = !r ? Infinity : Math.max(r.left - p.x, p.x - r.right, r.top - p.y, p.y - r.bottom, Math.min(p.x - r.left, r.right - p.x, p.y - r.top, r.bottom - p.y));
+        if (far > 8 * at.a) say(where, `an edge ends ${Math.round(far / at.a)} px from '${node ? node.textContent : n}'`);
+      });
+    }
+  }
+  function whole(where, box) {
+    box.parentNode.querySelectorAll(".bar button").forEach((b) => { if (b.textContent === "Fit") b.click(); });
+    const all = box.getBoundingClientRect();
+    for (const n of box.querySelectorAll("g.node .shape")) {
+      const r = n.getBoundingClientRect();
+      if (r.left < all.left - 1 || r.right > all.right + 1 || r.top < all.top - 1 || r.bottom > all.bottom + 1) return say(where, "Fit does not show the whole graph");
+    }
+  }
   const lit = (id) => byId("pane-" + id).querySelectorAll(".lit").length;
 
   try {
@@ -45,6 +64,16 @@
       show("graph");
       const before = nodes("graph", graph.box), clusters = p.graph.drawings[0].nodes.map((n, i) => [n, i]).filter(([n]) => n.kind === "cluster");
       counts.nodes = before, counts.clusters = clusters.length;
+      edges("graph", graph.box), whole("graph", graph.box);
+      let random = 7; // unfolded and folded at random
+      for (let step = 0; clusters.length && step < 8; ++step) {
+        random = (random * 1103515245 + 12345) % 2147483648;
+        toggleCluster(clusters[random % clusters.length][1]);
+        edges("graph, unfolded " + step, graph.box);
+        whole("graph, unfolded " + step, graph.box);
+        nodes("graph, unfolded " + step, graph.box);
+      }
+      for (const [, i] of clusters) if (graph.open.has(i)) toggleCluster(i);
       for (const [, i] of clusters.slice(0, 2)) {
         if (graph.open.has(i)) toggleCluster(i);
         const folded = graph.box.querySelectorAll("g.node").length;

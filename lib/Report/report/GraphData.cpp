@@ -12,7 +12,7 @@ namespace {
 
 // The page's font of nodes, in pixels.
 constexpr double kLetter = 6.7, kLine = 15, kPadding = 8;
-constexpr size_t kMaxLetters = 34, kMaxChips = 3;
+constexpr size_t kMaxLetters = 34, kMaxTypeLetters = 46, kMaxChips = 4;
 
 // The ends of a long name: "%blocks_0_at…_product".
 std::string shortName(const std::string& name, size_t limit) {
@@ -75,11 +75,17 @@ private:
       }
       hidden_.insert(from);
     }
-    std::set<int> read;
-    for (const GraphEdge& e : g_.edges) read.insert(e.from);
-    for (size_t n = 0; n < g_.nodes.size(); ++n)
-      if (g_.nodes[n].kind == GraphNode::Argument && !read.contains(static_cast<int>(n)))
+    std::set<int> read, joined;
+    for (const GraphEdge& e : g_.edges) read.insert(e.from), joined.insert(e.from), joined.insert(e.to);
+    for (size_t n = 0; n < g_.nodes.size(); ++n) {
+      const GraphNode& node = g_.nodes[n];
+      // Ops that only join gradients, which are not drawn, would be boxes without an edge.
+      const bool alone =
+          node.kind == GraphNode::Op && !joined.contains(static_cast<int>(n)) && !g_.edges.empty();
+      if (alone) ++g_.gradientOps;
+      if (alone || (node.kind == GraphNode::Argument && !read.contains(static_cast<int>(n))))
         hidden_.insert(static_cast<int>(n));
+    }
   }
 
   // "{dp, _}" of "@pod{dp, _}".
@@ -91,6 +97,10 @@ private:
   int clusterOf(size_t n) {
     if (hidden_.contains(static_cast<int>(n))) return kHidden;
     const GraphNode& node = g_.nodes[n];
+    const int loop = outermostRegion(node);
+    // What runs in a loop is in its box, layers too.
+    if (loop >= 0 && clusterOf_[static_cast<size_t>(loop)] == kTop)
+      return clusters_.emplace(std::pair(1, loop), static_cast<int>(clusters_.size())).first->second;
     if (node.line >= 0 && node.kind != GraphNode::Results) {
       int layer = layers_.of.empty() ? -1 : layers_.of[static_cast<size_t>(node.line)];
       if (layer >= 0) {
@@ -101,12 +111,15 @@ private:
     }
     if (const int file = fileOf(node.line); file > 0)
       return clusters_.emplace(std::pair(2, file), static_cast<int>(clusters_.size())).first->second;
+    return loop < 0 ? kTop : clusterOf_[static_cast<size_t>(loop)]; // in a layer, or hidden
+  }
+
+  // The op of the outermost region that a node is in, or -1.
+  int outermostRegion(const GraphNode& node) const {
     int region = node.region;
     while (region >= 0 && g_.nodes[static_cast<size_t>(region)].region >= 0)
       region = g_.nodes[static_cast<size_t>(region)].region;
-    if (region < 0) return kTop;
-    if (const int own = clusterOf_[static_cast<size_t>(region)]; own >= 0) return own; // in a layer
-    return clusters_.emplace(std::pair(1, region), static_cast<int>(clusters_.size())).first->second;
+    return region;
   }
 
   // 0 is the program itself.
@@ -145,10 +158,9 @@ private:
     std::set<std::string> chips; // equal ones are one line
     for (const std::string& t : text) letters = std::max(letters, lettersOf(t));
     for (int c : collectives)
-      if (chips.size() < kMaxChips && chips.insert(chipOf(c)).second)
-        letters = std::max(letters, chipOf(c).size() + 6);
+      if (chips.insert(chipOf(c)).second) letters = std::max(letters, chipOf(c).size() + 6);
     d.width = std::ceil(static_cast<double>(letters) * kLetter + 2 * kPadding);
-    d.height = kLine * static_cast<double>(text.size() + chips.size()) + kPadding;
+    d.height = kLine * static_cast<double>(text.size() + std::min(chips.size(), kMaxChips)) + kPadding;
     d.data = {{"kind", kind}, {"text", std::move(text)}};
     if (!collectives.empty()) d.data["collectives"] = collectives;
     return d;
@@ -173,7 +185,7 @@ private:
       const ReportValue& v = values_[static_cast<size_t>(node.values[0])];
       std::string type = v["type"];
       if (v.contains("sharding")) type += " " + axesText(v["sharding"]["text"]);
-      text.push_back(shortName(type, kMaxLetters));
+      text.push_back(shortName(type, kMaxTypeLetters));
     }
     for (size_t i = 0; i < node.parameters.size() && i < 3; ++i)
       text.push_back(shortName("+ " + node.parameters[i], kMaxLetters));

@@ -7,7 +7,7 @@ graphPane.draw = (pane) => {
   if (!g) { pane.append(missing("graph")); return; }
   const clusters = g.drawings[0].nodes.filter((n) => n.kind === "cluster");
   const box = el("div", {class: "draw graph", tabindex: 0, role: "img", "aria-label": "graph of the program"});
-  const fit = () => { fitGraph(box); };
+  const fit = () => { fitGraph(box, true); };
   const all = (open) => { graphPane.open = new Set(open ? clusters.map((c) => g.drawings[0].nodes.indexOf(c)) : []); render(box); fit(); };
   const button = (text, title, click) => el("button", {title, on: {click}}, text);
   pane.append(el("div", {class: "bar"}, button("−", "zoom out", () => graphPane.zoom(0.7, box.clientWidth / 2, box.clientHeight / 2)),
@@ -20,10 +20,8 @@ graphPane.draw = (pane) => {
   graphPane.box = box;
   graphPane.view = {x: 0, y: 0, scale: 1, min: 0.03, max: 4};
   graphPane.zoom = movable(box, graphPane.view, () => graphPane.place());
-  if (!graphPane.started && clusters.length === 1) graphPane.open.add(g.drawings[0].nodes.indexOf(clusters[0]));
-  graphPane.started = true;
   render(box);
-  requestAnimationFrame(fit);
+  requestAnimationFrame(() => fitGraph(box));
 };
 graphPane.reveal = (key) => {
   const g = state.program.graph;
@@ -43,12 +41,12 @@ function axisSwatches() {
 }
 const legendItem = (sign, text) => el("span", {}, sign, " ", text);
 
-function fitGraph(box) {
+// `whole`: at any scale. Otherwise text stays readable: a very large graph is shown from its top.
+function fitGraph(box, whole = false) {
   const v = graphPane.view, w = box.clientWidth, h = box.clientHeight;
   if (!w || !graphPane.size) return;
-  // Text stays readable: a graph that is too tall is shown from its top.
-  const across = (w - 20) / graphPane.size.width, down = (h - 20) / graphPane.size.height;
-  v.scale = Math.min(1.25, Math.max(Math.min(across, down), Math.min(across, 0.6), 0.4));
+  const across = (w - 20) / graphPane.size.width, down = (h - 20) / graphPane.size.height, all = Math.min(across, down);
+  v.scale = Math.min(1.25, whole || all >= 0.35 ? all : Math.max(Math.min(across, 0.6), 0.35));
   const first = state.program.graph.drawings[0].nodes.find((n) => n.kind === "argument") || {box: [0, 0, 0, 0]};
   v.x = across >= v.scale ? (w - graphPane.size.width * v.scale) / 2 : Math.min(10, w / 2 - first.box[0] * v.scale);
   v.y = Math.max((h - graphPane.size.height * v.scale) / 2, 10);
@@ -79,22 +77,28 @@ function render(box) {
   const root = draw("g");
   graphPane.frames = new Map();
   graphPane.size = {width: toX(top.width), height: toY(top.height)};
-  drawEdges(root, top, (x, y) => [toX(x), toY(y)]);
-  top.nodes.forEach((n, i) => {
+  const shown = top.nodes.map((n, i) => {
     const x0 = toX(n.box[0]), y0 = toY(n.box[1]), x1 = toX(n.box[0] + n.box[2]), y1 = toY(n.box[1] + n.box[3]);
+    const unfolded = n.kind === "cluster" && graphPane.open.has(i);
+    const w = unfolded ? Math.max(x1 - x0, inner(n).width + 2 * pad) : n.box[2], h = unfolded ? y1 - y0 : n.box[3];
+    return [(x0 + x1 - w) / 2, (y0 + y1 - h) / 2, w, h];
+  });
+  drawEdges(root, top, (x, y) => [toX(x), toY(y)], shown);
+  top.nodes.forEach((n, i) => {
+    const [x, y, w, h] = shown[i];
     if (n.kind === "cluster" && graphPane.open.has(i)) {
-      const d = inner(n), left = (x0 + x1 - d.width) / 2;
-      const frame = draw("g", {class: "node cluster open", "data-k": ""}, draw("rect", {class: "shape", x: Math.min(x0, left - pad), y: y0, width: Math.max(x1 - x0, d.width + 2 * pad), height: y1 - y0, rx: 6, style: "fill:var(--pane)"}),
-        draw("text", {x: Math.min(x0, left - pad) + 8, y: y0 + 15, style: "font-weight:600"}, "▾ " + n.name + (n.equal > 1 ? " (" + n.equal + " equal layers)" : "")));
+      const d = inner(n);
+      const frame = draw("g", {class: "node cluster open", "data-k": "", "data-n": i}, draw("rect", {class: "shape", x, y, width: w, height: h, rx: 6, style: "fill:var(--pane)"}),
+        draw("text", {x: x + 8, y: y + 15, style: "font-weight:600"}, "▾ " + n.name + (n.equal > 1 ? " (" + n.equal + " equal layers)" : "")));
       frame.addEventListener("click", (e) => { e.stopPropagation(); toggleCluster(i); });
       root.append(frame);
-      graphPane.frames.set(i, {x: Math.min(x0, left - pad), y: y0, w: Math.max(x1 - x0, d.width + 2 * pad), h: y1 - y0});
-      const inside = draw("g", {transform: `translate(${left} ${(y0 + y1 - d.height + head) / 2})`});
+      graphPane.frames.set(i, {x, y, w, h});
+      const inside = draw("g", {transform: `translate(${x + (w - d.width) / 2} ${y + (h - d.height + head) / 2})`});
       drawEdges(inside, d, (x, y) => [x, y]);
-      d.nodes.forEach((m) => inside.append(drawNode(m, m.box[0], m.box[1])));
+      d.nodes.forEach((m, k) => inside.append(drawNode(m, k, m.box[0], m.box[1])));
       root.append(inside);
     } else {
-      root.append(drawNode(n, (x0 + x1 - n.box[2]) / 2, (y0 + y1 - n.box[3]) / 2, n.kind === "cluster" ? i : -1));
+      root.append(drawNode(n, i, x, y, n.kind === "cluster" ? i : -1));
     }
   });
   const svg = draw("svg", {width: "100%", height: "100%"}, draw("defs", {}, arrow("tip", "var(--box-line)"), state.program.axes.map((a, i) => arrow("tip" + i, axisColor(a)))), root);
@@ -120,25 +124,39 @@ function arrow(id, color) {
   return draw("marker", {id, viewBox: "0 0 8 8", refX: 7.5, refY: 4, markerWidth: 8, markerHeight: 8, markerUnits: "userSpaceOnUse", orient: "auto"},
     draw("path", {d: "M0 0L8 4L0 8z", style: `fill:${color}`}));
 }
-function drawEdges(root, drawing, at) {
+// The ends of an edge stay where they are on the borders of their boxes, which may be elsewhere than the map `at` says:
+// the curve follows, in proportion.
+function curve(drawing, e, at, shown) {
+  const points = [];
+  for (let i = 0; i + 1 < e.points.length; i += 2) points.push(at(e.points[i], e.points[i + 1]));
+  if (!shown || points.length < 2) return points;
+  const moved = (p, x, y, n) => {
+    const old = drawing.nodes[n].box, now = shown[n], share = (v, from, size) => Math.min(1, Math.max(0, (v - from) / size));
+    return [now[0] + share(x, old[0], old[2]) * now[2] - p[0], now[1] + share(y, old[1], old[3]) * now[3] - p[1]];
+  };
+  const last = points.length - 1, first = moved(points[0], e.points[0], e.points[1], e.from),
+    end = moved(points[last], e.points[2 * last], e.points[2 * last + 1], e.to);
+  return points.map((p, i) => [0, 1].map((k) => p[k] + first[k] * (1 - i / last) + end[k] * i / last));
+}
+// `shown`: the boxes of the nodes, where they are not those of the drawing.
+function drawEdges(root, drawing, at, shown) {
   const most = Math.max(1, ...drawing.edges.map((e) => e.bytes));
   for (const e of drawing.edges) {
-    const points = [];
-    for (let i = 0; i + 1 < e.points.length; i += 2) points.push(at(e.points[i], e.points[i + 1]).map((v) => Math.round(v)).join(" "));
+    const points = curve(drawing, e, at, shown).map((p) => p.map((v) => Math.round(v)).join(" "));
     if (points.length < 2) continue;
     const d = "M" + points[0] + (points.length >= 4 ? "C" : "L") + points.slice(1).join(" ");
     const c = (e.collectives || [])[0], axis = c === undefined ? -1 : state.program.axes.indexOf(state.program.collectives[c].axes[0]);
     const v = state.program.values[e.value];
     root.append(draw("path", {class: "edge shape", d, "data-k": keys("v" + e.value, (e.collectives || []).map((k) => "c" + k)),
-      style: `fill:none;stroke-width:${(1 + 3 * Math.sqrt(e.bytes / most)).toFixed(1)};` + (axis >= 0 ? `stroke:${axisColor(state.program.axes[axis])};stroke-dasharray:6 3` : ""),
+      "data-ends": e.from + " " + e.to, style: `fill:none;stroke-width:${(1 + 3 * Math.sqrt(e.bytes / most)).toFixed(1)};` + (axis >= 0 ? `stroke:${axisColor(state.program.axes[axis])};stroke-dasharray:6 3` : ""),
       "marker-end": `url(#tip${axis >= 0 ? axis : ""})`}, draw("title", {}, (v ? v.name + ": " + v.type + " " + (v.sharding ? v.sharding.text : "") : "") +
         (e.collectives ? "\nresharded by " + e.collectives.map((k) => collectiveText(state.program.collectives[k])).join(", ") : ""))));
   }
 }
 const nodeColors = {op: "var(--box)", argument: "var(--page)", results: "var(--page)", port: "var(--page)", cluster: "var(--pane)"};
-function drawNode(n, x, y, cluster = -1) {
+function drawNode(n, number, x, y, cluster = -1) {
   const [, , w, h] = n.box;
-  const node = draw("g", {class: "node " + n.kind, transform: `translate(${x} ${y})`, "data-k": keys((n.values || []).slice(0, n.kind === "cluster" ? 9999 : 9).map((v) => "v" + v), n.line >= 0 ? "l" + n.line : [], (n.lines || []).map((l) => "l" + l), (n.collectives || []).map((c) => "c" + c))},
+  const node = draw("g", {class: "node " + n.kind, "data-n": number, transform: `translate(${x} ${y})`, "data-k": keys((n.values || []).slice(0, n.kind === "cluster" ? 9999 : 9).map((v) => "v" + v), n.line >= 0 ? "l" + n.line : [], (n.lines || []).map((l) => "l" + l), (n.collectives || []).map((c) => "c" + c))},
     draw("rect", {class: "shape", width: w, height: h, rx: n.kind === "argument" || n.kind === "port" ? 10 : 3, style: `fill:${nodeColors[n.kind]}` + (n.kind === "port" ? ";stroke-dasharray:3 2" : "")}));
   n.text.forEach((t, i) => node.append(draw("text", {x: 8, y: 15 + 15 * i, class: i && n.kind !== "cluster" ? "dim" : "", style: i ? "" : "font-weight:600"}, t)));
   const messages = new Map(); // by what is written: its color and number
@@ -147,8 +165,10 @@ function drawNode(n, x, y, cluster = -1) {
     one.count += 1;
     messages.set(collectiveText(c), one);
   }
-  [...messages].slice(0, 3).forEach(([text, one], i) => node.append(draw("text", {x: 8, y: 15 + 15 * (n.text.length + i), style: `fill:${one.color};font-weight:600`},
-    "● " + text + (one.count > 1 ? " ×" + one.count : ""))));
+  const most = [...messages].sort((a, b) => b[1].count - a[1].count), shown = most.length > 4 ? 3 : most.length;
+  const line = (i, color, text) => node.append(draw("text", {x: 8, y: 15 + 15 * (n.text.length + i), style: `fill:${color};font-weight:600`}, text));
+  most.slice(0, shown).forEach(([text, one], i) => line(i, one.color, "● " + text + (one.count > 1 ? " ×" + one.count : "")));
+  if (shown < most.length) line(shown, "inherit", `+ ${most.length - shown} more`);
   if (cluster >= 0) node.addEventListener("click", (e) => { e.stopPropagation(); toggleCluster(cluster); });
   return node;
 }
