@@ -125,7 +125,7 @@ Result<int> explainValueOf(Environment& env, const ExplainFlags& o, const Module
   Session session(written, entry);
   const bool ok = session.lower(Stage::Closed, diags).ok();
   if (int failed = env.report(diags, written.source); failed || !ok) return kExitInput;
-  auto trace = traceCollectives(session.module(), options, {}, diags);
+  auto trace = traceCollectives(session.module(), options, {}, diags, session.entry());
   if (int failed = env.report(diags, written.source); failed || !trace) return kExitInput;
   const std::vector<ValueId> values = valuesOf(trace->propagated, trace->report, query);
   if (values.empty() && f != entry) return explainValueOf(env, o, written, f, f, value, options);
@@ -183,7 +183,7 @@ Result<int> explainWhole(Environment& env, const ExplainFlags& o, Module& m, Fun
     ok = contractsHold(m, m.findFunction(name), o, diags);
     if (int failed = env.report(diags, m.source); failed || !ok) return kExitInput;
   }
-  auto trace = traceCollectives(m, options, {}, diags);
+  auto trace = traceCollectives(m, options, {}, diags, m.findFunction(name));
   if (int failed = env.report(diags, m.source); failed || !trace) return kExitInput;
   ExplainOptions how;
   how.propagation = options;

@@ -71,7 +71,13 @@ void Residuals::remakeViews() {
   });
 }
 
-void Residuals::collect(std::span<const OpId> ops, std::span<const ValueId> yields, ValueId known) {
+void Residuals::collect(std::span<const OpId> ops, std::span<ValueId> yields, ValueId known,
+                        const ValueMap& replaced) {
+  const auto replace = [&](ValueId& v) { v = replaced(v); };
+  for (OpId o : ops) forEachRead(m_, o, replace);
+  for (OpId o : m_[forward_].ops) forEachRead(m_, o, replace);
+  std::ranges::for_each(yields, replace);
+  std::ranges::for_each(m_[forward_].yields, replace);
   findFree(known);
   for (OpId o : ops) forEachRead(m_, o, [&](ValueId v) { need(v); });
   for (ValueId v : yields) need(v);

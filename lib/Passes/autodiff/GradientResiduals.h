@@ -12,7 +12,9 @@ public:
   Residuals(Module& m, BlockId forward) : m_(m), forward_(forward) {}
 
   // `known`: an argument of the forward block that the backward pass has otherwise, or invalid. Fills kept().
-  void collect(std::span<const OpId> ops, std::span<const ValueId> yields, ValueId known);
+  // Reads of results in `replaced` become reads of the new ops': of a `recompute`, the old op is now in the
+  // backward block.
+  void collect(std::span<const OpId> ops, std::span<ValueId> yields, ValueId known, const ValueMap& replaced);
   [[nodiscard]] const std::vector<ValueId>& kept() const { return kept_; }
 
   // Maps each kept value, and `known`, to its copy in the backward block.

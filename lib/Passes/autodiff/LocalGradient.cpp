@@ -135,7 +135,7 @@ private:
   // values are yielded by it.
   void keep() {
     Residuals residuals(m_, forward_);
-    residuals.collect(inner_.out, yields_, {});
+    residuals.collect(inner_.out, yields_, {}, s_.shared.replaced);
     std::vector<ValueId> computed;
     for (ValueId v : residuals.kept()) {
       if (m_[v].kind != ValueKind::BlockArg) {
@@ -158,7 +158,7 @@ private:
     Builder end(m_, forward_, ends, s_.shared.diags);
     end.loc = m_[op_].loc;
     for (ValueId v : computed) {
-      packs.push_back(pack(s_.shared.replaced(v), varying));
+      packs.push_back(pack(v, varying));
       types.push_back(packs.back().global);
       rows.push_back(packs.back().row ? ops::expand_dims(Expr(end, v), {0}) : v);
     }

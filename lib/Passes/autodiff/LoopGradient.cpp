@@ -125,7 +125,7 @@ private:
   bool keep() {
     const ValueId forwardIndex = isFor_ ? m_[forward_].args[0] : ValueId();
     Residuals residuals(m_, forward_);
-    residuals.collect(inner_.out, yields_, forwardIndex);
+    residuals.collect(inner_.out, yields_, forwardIndex, s_.shared.replaced);
     const std::vector<ValueId>& kept = residuals.kept();
     if (!kept.empty() && !iterations_ && !m_.attr(op_, "max_trips").valid())
       return s_.shared.diags.fail(kLoopBounds, m_[op_].loc, m_.record(op_).name,

@@ -125,7 +125,7 @@ private:
                                                                    : inner.b.constant(0, inner.sliceType(v)));
     }
     dropUnused(m_, branch.sweep.out, branch.yields);
-    branch.residuals.collect(branch.sweep.out, branch.yields, {});
+    branch.residuals.collect(branch.sweep.out, branch.yields, {}, s_.shared.replaced);
   }
 
   // One additional result per residual; branches share results of the same type.

@@ -259,7 +259,7 @@ private:
     PropagateOptions propagation;
     if (auto policy = parsePolicy(before_->policy)) propagation.policy = *policy;
     Diagnostics own;
-    trace_ = traceCollectives(*before_->module, propagation, options_, own);
+    trace_ = traceCollectives(*before_->module, propagation, options_, own, before_->module->order.front());
     return trace_ ? &*trace_ : nullptr;
   }
 

@@ -83,9 +83,27 @@ private:
   size_t position_ = 0;
 };
 
-// Replaces symbols in the types of values by the size that the planner assumes, so that costs are known.
-std::vector<std::string> assumeSizes(Module& m) {
+// The symbols in the types of a function's values.
+std::vector<std::string> symbolsOf(const Module& m, FuncId f) {
   std::vector<std::string> names;
+  const auto see = [&](ValueId v) {
+    if (!m[v].type.valid()) return;
+    for (const Dim d : m.types[m[v].type].dims) {
+      if (d.isStatic()) continue;
+      for (const StrId s : m.dims.expr(d).symbols)
+        if (const std::string name(m.strings[s]); std::ranges::find(names, name) == names.end())
+          names.push_back(name);
+    }
+  };
+  for (const FuncArg& a : m[f].args) see(a.value);
+  forEachOp(m, m[f].body, [&](OpId o) {
+    for (uint32_t i = 0; i < m[o].numResults; ++i) see(m.result(o, i));
+  });
+  return names;
+}
+
+// Replaces symbols in the types of values by the size that the planner assumes, so that costs are known.
+void assumeSizes(Module& m) {
   for (size_t i = 0; i < m.values.size(); ++i) {
     if (!m.values[i].type.valid()) continue;
     Type t = m.types[m.values[i].type];
@@ -94,17 +112,13 @@ std::vector<std::string> assumeSizes(Module& m) {
       if (d.isStatic()) continue;
       DimExpr e = m.dims.expr(d);
       changed |= !e.symbols.empty();
-      for (StrId s : e.symbols) {
+      for (size_t s = 0; s < e.symbols.size(); ++s)
         e.coefficient = checkedMul(e.coefficient, kNominalSymbol).value_or(e.coefficient);
-        if (const std::string name(m.strings[s]); std::ranges::find(names, name) == names.end())
-          names.push_back(name);
-      }
       e.symbols.clear();
       d = m.dims.intern(std::move(e));
     }
     if (changed) m.values[i].type = m.types.intern(std::move(t));
   }
-  return names;
 }
 
 } // namespace
@@ -116,8 +130,8 @@ std::vector<TracedCollective> collectivesOf(const Module& local, const NominalMa
 }
 
 std::optional<CollectiveTrace> traceCollectives(const Module& global, const PropagateOptions& propagation,
-                                                const OptimizeCollectivesOptions& options,
-                                                Diagnostics& diags) {
+                                                const OptimizeCollectivesOptions& options, Diagnostics& diags,
+                                                FuncId entry) {
   CollectiveTrace trace{global, Module(*global.registry), {}, {}, {}, {}};
   if (!propagate(trace.propagated, diags, &trace.report, propagation)) return std::nullopt;
   trace.local = trace.propagated;
@@ -125,7 +139,8 @@ std::optional<CollectiveTrace> traceCollectives(const Module& global, const Prop
   if (!partition(trace.local, diags, {propagation.reduceDType}) ||
       !optimizeCollectives(trace.local, diags, options))
     return std::nullopt;
-  trace.assumed = assumeSizes(trace.local);
+  trace.assumed = symbolsOf(trace.local, entry);
+  assumeSizes(trace.local);
   trace.collectives = CollectiveList(trace.local, options.machine).run(&trace.slices);
   return trace;
 }

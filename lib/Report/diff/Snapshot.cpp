@@ -91,7 +91,7 @@ private:
     if (hasCommContracts(prepared)) // an error, but the program compiles
       (void)Session(prepared, entry, flags_.pipeline(target_)).lower(Stage::Local, diags_);
     const size_t errors = diags_.numErrors();
-    auto trace = traceCollectives(prepared, options_, {}, diags_);
+    auto trace = traceCollectives(prepared, options_, {}, diags_, entry);
     if (!trace || diags_.numErrors() > errors) return false;
     StatementReader reader(trace->propagated, trace->propagated.findFunction(name_), &prepared,
                            &trace->report);

@@ -102,7 +102,7 @@ const ChangeSearch::Trial* ChangeSearch::trial(const Edits& edits) {
   auto m = prepare_({source.name, edited(source.text, edits)});
   Diagnostics quiet;
   if (!m) return &out;
-  if (auto t = traceCollectives(*m, options_.propagation, {}, quiet)) out = judge(*t);
+  if (auto t = traceCollectives(*m, options_.propagation, {}, quiet, m->order.front())) out = judge(*t);
   return &out;
 }
 

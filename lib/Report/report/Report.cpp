@@ -84,7 +84,8 @@ private:
     const bool annotated = levelOf(module_, entry) == Level::Global;
     auto prepared = closed(module_, entry, data_.problems);
     if (!prepared) return Error{Error::Input, ""};
-    auto trace = traceCollectives(*prepared, propagation(), {}, data_.problems);
+    const FuncId own = prepared->findFunction(module_.strings[module_[entry].name]);
+    auto trace = traceCollectives(*prepared, propagation(), {}, data_.problems, own);
     if (!trace || data_.problems.hasErrors()) return Error{Error::Input, ""};
     ExplainOptions how;
     how.propagation = propagation();

@@ -24,15 +24,15 @@ struct CollectiveTrace {
   Module propagated, local;                  // `local` after optimize-collectives
   PropagationReport report;                  // empty if the input was already propagated
   std::vector<TracedCollective> collectives; // in program order
-  std::vector<std::string> assumed;          // symbols of `local` that were replaced by kNominalSymbol
+  std::vector<std::string> assumed;          // symbols of the entry that are kNominalSymbol in `local`
   std::vector<TracedCollective> slices;      // each all_slice, which moves no bytes
 };
 
 // `global` is a global or propagated program without calls and gradients. Nothing after an error was
 // reported.
 [[nodiscard]] std::optional<CollectiveTrace> traceCollectives(const Module& global, const PropagateOptions&,
-                                                              const OptimizeCollectivesOptions&,
-                                                              Diagnostics&);
+                                                              const OptimizeCollectivesOptions&, Diagnostics&,
+                                                              FuncId entry);
 
 // The ops of `propagated` that an op of CollectiveTrace::local was created for; empty if none is known.
 [[nodiscard]] std::vector<OpId> sourcesOf(const Module& local, OpId);
