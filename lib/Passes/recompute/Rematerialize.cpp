@@ -2,37 +2,57 @@
 #include "analysis/Within.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/Phase.h"
+#include "stages/StagedFunction.h"
 #include <algorithm>
-#include <map>
 
 namespace dtc {
 
-ValueId Again::value(ValueId v, std::vector<OpId>& out) {
+OpStages::OpStages(const Module& m, BlockId block, const Mesh& mesh) {
+  if (!m.strings.find("stage").valid()) return;
+  for (OpId o : m[block].ops) {
+    int64_t most = -1;
+    int stage = static_cast<int>(stageMarkOf(m, o).value_or(kNone));
+    if (stage == kNone)
+      for (ValueId v : m.operands(o)) {
+        const OpId from = m.definingOp(v);
+        const int its = from.valid() ? (*this)(from) : kNone;
+        const int64_t bytes = its == kNone ? -1 : largestBytes(m, m[v].type, mesh).value_or(0);
+        if (bytes > most || (bytes == most && its > stage)) most = bytes, stage = its;
+      }
+    of_.emplace(o, stage);
+  }
+}
+
+ValueId Again::value(ValueId v, std::vector<OpId>& out, int stage) {
   const OpId wanted = m_.definingOp(v);
-  if (!wanted.valid() || !cut_.isAgain(wanted)) return copies_(v);
+  if (!wanted.valid() || !cut_.isAgain(wanted)) return given_(v);
+  auto& [copies, done] = stagesDone_.try_emplace(stage, Stage{given_, {}}).first->second;
   std::vector<OpId> open = {wanted};
   while (!open.empty()) { // iteratively: a chain of ops may be long
     const OpId o = open.back();
     const size_t before = open.size();
     for (ValueId x : m_.operands(o))
-      if (const OpId from = m_.definingOp(x); from.valid() && cut_.isAgain(from) && !done_.contains(from))
+      if (const OpId from = m_.definingOp(x); from.valid() && cut_.isAgain(from) && !done.contains(from))
         open.push_back(from);
     if (open.size() != before) continue;
     open.pop_back();
-    if (!done_.insert(o).second) continue;
+    if (!done.insert(o).second) continue;
+    ++made_;
     const std::vector<ValueId> operands(m_.operands(o).begin(), m_.operands(o).end());
     const OpId made = m_.makeOp(m_[o].kind, operands, m_[o].numResults, m_[o].attrs, 0, m_[o].loc);
-    for (ValueId& x : m_.operands(made)) x = copies_(x);
+    for (ValueId& x : m_.operands(made)) x = copies(x);
     m_[made].parent = parent_;
+    if (stage != OpStages::kNone && stages_ && (*stages_)(o) != stage)
+      m_.setAttr(made, "stage", m_.attrs.integer(stage));
     markRecomputed(m_, made, {});
     for (uint32_t r = 0; r < m_[o].numResults; ++r) {
       m_[m_.result(made, r)].type = m_[m_.result(o, r)].type;
       m_[m_.result(made, r)].sharding = m_[m_.result(o, r)].sharding;
-      copies_.set(m_.result(o, r), m_.result(made, r));
+      copies.set(m_.result(o, r), m_.result(made, r));
     }
     out.push_back(made);
   }
-  return copies_(v);
+  return copies(v);
 }
 
 void removeUnread(Module& m, BlockId block) {
@@ -223,13 +243,14 @@ void rematerializeBlock(Module& m, BlockId block, const Mesh& mesh, const Recomp
     m[block].ops = before;
     return;
   }
-  Again again(m, block, cut, {});
+  const OpStages stages(m, block, mesh);
+  Again again(m, block, cut, {}, &stages);
   std::vector<OpId> out;
   for (OpId o : std::vector<OpId>(m[block].ops)) {
     if (!split.isForward(o)) {
       std::vector<ValueId> read;
       forEachRead(m, o, [&](ValueId v) { read.push_back(v); });
-      for (ValueId& v : read) v = again.value(v, out);
+      for (ValueId& v : read) v = again.value(v, out, stages(o));
       size_t next = 0;
       forEachRead(m, o, [&](ValueId& v) { v = read[next++]; });
     }

@@ -4,6 +4,8 @@
 #include "dtc/Passes/analysis/Clone.h"
 #include "recompute/RecomputeCut.h"
 
+#include <map>
+
 namespace dtc {
 
 // Counts of what a rewrite did.
@@ -20,22 +22,44 @@ void rematerializeLoops(Module&, BlockId, const Mesh&, const RecomputePrices&, R
 void rematerializeBlock(Module&, BlockId, const Mesh&, const RecomputePrices&, Rematerialized&);
 
 // --- shared ---
-// Writes clones of ops that are computed again, each once, before its first reader.
+// The stage of a pipeline, as the text numbers them, that computes each op of a block: its mark, or else that of its
+// largest operand.
+class OpStages {
+public:
+  static constexpr int kNone = -1;
+  OpStages(const Module& m, BlockId block, const Mesh& mesh);
+  [[nodiscard]] int operator()(OpId o) const {
+    const auto it = of_.find(o);
+    return it == of_.end() ? kNone : it->second;
+  }
+
+private:
+  std::unordered_map<OpId, int> of_; // empty: a text without stages
+};
+
+// Writes clones of ops that are computed again, each once, before its first reader; in a pipeline, once in each stage
+// that reads it: the backward part of a later stage runs before that of an earlier one.
 class Again {
 public:
   // `copies`: where the backward part has a value already.
-  Again(Module& m, BlockId parent, const RecomputeCut& cut, ValueMap copies)
-      : m_(m), parent_(parent), cut_(cut), copies_(std::move(copies)) {}
-  // The value in the backward part; ops that it needs are appended to `out`.
-  ValueId value(ValueId v, std::vector<OpId>& out);
-  [[nodiscard]] size_t count() const { return done_.size(); }
+  Again(Module& m, BlockId parent, const RecomputeCut& cut, ValueMap copies, const OpStages* stages = nullptr)
+      : m_(m), parent_(parent), cut_(cut), given_(std::move(copies)), stages_(stages) {}
+  // The value in the backward part of a stage; ops that it needs are appended to `out`.
+  ValueId value(ValueId v, std::vector<OpId>& out, int stage = OpStages::kNone);
+  [[nodiscard]] size_t count() const { return made_; }
 
 private:
   Module& m_;
   BlockId parent_;
   const RecomputeCut& cut_;
-  ValueMap copies_;
-  std::unordered_set<OpId> done_;
+  ValueMap given_;
+  const OpStages* stages_;
+  struct Stage {
+    ValueMap copies;
+    std::unordered_set<OpId> done;
+  };
+  std::map<int, Stage> stagesDone_;
+  size_t made_ = 0;
 };
 
 // Removes ops without effect whose results are not read.
