@@ -86,20 +86,31 @@ Result<std::unique_ptr<Evaluation>> Evaluation::open(Module m, FuncId step, std:
 }
 
 Status Evaluation::load(std::unique_ptr<Backend> backend, ThreadPool& pool,
-                        const Executable::Options& options, const TrainProgram& trained,
+                        const Executable::Options& options, const Training& training,
                         const std::vector<TensorSource>& sources, Diagnostics& diags) {
   if (Status s = session_.lower(Stage::Placed, diags); !s) return s;
   backend_ = std::move(backend);
   DTC_TRY(executable_, session_.load(*backend_, pool, options));
+  const TrainProgram& trained = training.program();
+  const auto isCarried = [&](size_t argument) {
+    return std::ranges::find(trained.state, argument, &CarriedState::argument) != trained.state.end();
+  };
   for (size_t i = 0; i < program_.arguments.size(); ++i) {
     const InputArgument& a = program_.arguments[i];
     const auto fed = [&](const SampleFeed::Argument& f) { return f.index == i; };
-    if (std::ranges::any_of(feed_.arguments(), fed)) continue;
     const auto at = std::ranges::find(trained.arguments, a.name, &InputArgument::name);
+    if (std::ranges::any_of(feed_.arguments(), fed)) {
+      if (at != trained.arguments.end() && isCarried(static_cast<size_t>(at - trained.arguments.begin())))
+        return usageError("--eval: argument %" + a.name + " is carried: its value is that of the run");
+      continue;
+    }
     if (at == trained.arguments.end() || at->dtype != a.dtype || at->shape != a.shape)
       return usageError("--eval: argument %" + a.name + " of @" + program_.entry +
                         " is neither --eval data nor an argument of @" + trained.entry + " with its type");
     const auto argument = static_cast<size_t>(at - trained.arguments.begin());
+    if (training.feeds(argument))
+      return usageError("--eval: argument %" + a.name + " has --data but no --eval data: add --eval " +
+                        a.name + "=FILE");
     const auto carries = std::ranges::find(trained.state, argument, &CarriedState::argument);
     if (carries != trained.state.end()) {
       carried_.push_back({carries->result, i});

@@ -23,6 +23,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 
 namespace dtc {
 namespace {
@@ -144,6 +145,13 @@ Status Execution::openTraining() {
   if (training_->resumed())
     env_.err("note: resumed after step " + std::to_string(training_->firstStep()) +
              (complete_ ? "; all steps have been taken: there is nothing to run\n" : "\n"));
+  for (const std::string& output : o_.outputs) {
+    const std::string path = output.substr(output.find('=') + 1); // all of it without '='
+    if (complete_ && !std::filesystem::exists(path))
+      return usageError("--output: " + path +
+                        " was not written, and no step is left to compute it: add steps "
+                        "to --loop, or write the state with dtc checkpoint convert");
+  }
   return Ok{};
 }
 
@@ -315,8 +323,8 @@ Status Execution::runTraining() {
   if (evaluation_) {
     Diagnostics diags;
     DTC_TRY(auto backend, makeBackend());
-    Status s = evaluation_->load(std::move(backend), machine_.pool, loadOptions(), training_->program(),
-                                 sources_, diags);
+    Status s =
+        evaluation_->load(std::move(backend), machine_.pool, loadOptions(), *training_, sources_, diags);
     diagnosed_ = env_.report(diags, scheduled_.source) != 0;
     if (!s) return s;
   }
@@ -344,11 +352,13 @@ Status Execution::runTraining() {
 // After a NaN in step `step`: takes the steps from the last checkpoint on again, keeps the state before the
 // first of them that makes a NaN, and searches that step. Always returns an error.
 Status Execution::explainNan(int64_t step) {
-  const std::optional<size_t> loss = training_->program().loss;
-  const Error nan = inputError(
-      "step " + std::to_string(step + 1) + " has NaN in " +
-      (loss ? "its loss, '" + training_->program().scalars[*loss].name + "', or in its state" : "its state"));
-  if (wantsReference()) return reportNans(), nan; // --nan has searched already
+  const auto nan = [this](int64_t at) {
+    const std::optional<size_t> loss = training_->program().loss;
+    return inputError("step " + std::to_string(at + 1) + " has NaN in " +
+                      (loss ? "its loss, '" + training_->program().scalars[*loss].name + "', or in its state"
+                            : "its state"));
+  };
+  if (wantsReference()) return reportNans(), nan(step); // --nan has searched already
   env_.status.at("looking for the step that makes the first NaN");
   DTC_TRY(int64_t at, training_->rewind(sources_, step));
   for (; at < step; ++at) {
@@ -377,7 +387,7 @@ Status Execution::explainNan(int64_t step) {
   if (!kept.empty())
     env_.err("note: '" + kept + "' is the state before step " + std::to_string(at + 1) + "\n");
   env_.err("note: to take this step again: " + nanCommand(env_, at + 1, !kept.empty()) + "\n");
-  return nan;
+  return nan(at);
 }
 
 Status Execution::execute() {

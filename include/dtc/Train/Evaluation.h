@@ -15,9 +15,10 @@ public:
   // SampleFeed::open.
   [[nodiscard]] static Result<std::unique_ptr<Evaluation>>
   open(Module m, FuncId step, std::vector<DataSpec> data, StandardPipelineOptions options);
-  // Lowers and loads it. `sources`: the values of the step's arguments that are not carried.
+  // Lowers and loads it. `sources`: the values of the step's arguments that are not carried. Error (Usage): an
+  // argument that has data in the run but not here, or is carried but has data here.
   [[nodiscard]] Status load(std::unique_ptr<Backend> backend, ThreadPool& pool,
-                            const Executable::Options& options, const TrainProgram& trained,
+                            const Executable::Options& options, const Training& training,
                             const std::vector<TensorSource>& sources, Diagnostics& diags);
   // The mean of each scalar over all complete batches, with the state after a step of `executable`.
   [[nodiscard]] Result<NamedNumbers> run(const Executable& executable);

@@ -57,7 +57,9 @@ def failing(n, after):
         assert name == "trace.json" or left.get(name) in (before.get(name), whole.get(name)), name
     listed = subprocess.run([dtc, "checkpoint", "ls", f"{out}/run"], capture_output=True, text=True)
     assert listed.returncode == 0 and "step" in listed.stdout, listed.stdout + listed.stderr
-    assert run(out, 6, None, "--resume")[0] == 0
+    code, err = run(out, 6, None, "--resume")
+    # All steps may have been taken before the results were written.
+    assert code == 0 or (code == 2 and "was not written, and no step is left" in err), (code, err)
     same = subprocess.run([dtc, "checkpoint", "diff", f"{folder}/whole/run", f"{out}/run"], capture_output=True, text=True)
     assert same.returncode == 0, same.stdout + same.stderr
     assert steps_of(files(out)["log.jsonl"]) == steps_of(whole["log.jsonl"]), files(out)["log.jsonl"]
