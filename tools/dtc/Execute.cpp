@@ -407,7 +407,7 @@ Status Execution::execute() {
         if (executable_->functionAt(p) == s.function) logStep(s, p);
   if (o_.nan) nans_.emplace(scheduled_, func(), *executable_);
   if (Status s = trains() ? runTraining() : runSteps(); !s) return s;
-  if (o_.stats && backend_->name() == "cpu") stats_.rate = measureHost(machine_.pool);
+  if ((o_.stats || !o_.trace.empty()) && backend_->name() == "cpu") stats_.rate = measureHost(machine_.pool);
   stats_.phases = phases_;
   stats_.about = backend_->describe();
   for (const std::string& note : backend_->notes()) stats_.about += (stats_.about.empty() ? "" : "\n") + note;
@@ -486,7 +486,8 @@ std::vector<const RunResult*> Execution::printed() const {
 
 Status Execution::report() {
   if (!o_.trace.empty()) {
-    std::string text = traceJson(*executable_, scheduled_, {scheduled_.source.name, o_.backend, phases_});
+    std::string text = traceJson(*executable_, scheduled_,
+                                 {scheduled_.source.name, o_.backend, func(), stats_.rate, phases_});
     if (o_.trace == "-")
       env_.out(text);
     else if (Status s = writeFileAtomically(o_.trace, text); !s)

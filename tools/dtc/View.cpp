@@ -3,6 +3,7 @@
 #include "Program.h"
 #include "Verbs.h"
 #include "ViewLogs.h"
+#include "ViewTrace.h"
 #include "dtc/IR/DevicePrograms.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/text/Naming.h"
@@ -23,6 +24,8 @@ struct ViewOptions {
   std::vector<std::string> values, named;
   LoweringFlags lowering;
   std::string what, format, out = "-"; // empty if not given
+  std::string traced, machine;         // of a trace: --program, --machine
+  bool json = false;
 };
 
 // The terminal's width, else $COLUMNS, else 80.
@@ -225,7 +228,27 @@ Result<int> runViewLogs(Environment& env, const ViewOptions& o) {
   return viewLogs(env, logs);
 }
 
+Result<int> runViewTrace(Environment& env, const ViewOptions& o) {
+  if (!o.what.empty() || !o.named.empty() || !o.values.empty())
+    return usageError(quotedPath(o.program.file) +
+                      " is a trace of a run: --what, --value and further files do not apply to it");
+  ViewTrace trace{.file = o.program.file,
+                  .program = o.traced,
+                  .machine = o.machine,
+                  .options = o.program,
+                  .lowering = o.lowering,
+                  .format = o.json ? "json" : formatOf(o),
+                  .out = o.out,
+                  .columns = columnsOfOutput()};
+  if (trace.format == "dot") return usageError("--format dot draws graphs of programs, not traces");
+  return viewTrace(env, trace);
+}
+
 Result<int> runView(Environment& env, ViewOptions& o) {
+  DTC_TRY(const bool trace, isTrace(env, o.program.file));
+  if (trace) return runViewTrace(env, o);
+  if (o.json || !o.traced.empty() || !o.machine.empty())
+    return usageError("--json, --program and --machine are for traces of `dtc run --trace`");
   DTC_TRY(const bool log, isLog(env, o.program.file));
   if (log) return runViewLogs(env, o);
   if (o.what.empty()) o.what = "sharding";
@@ -249,15 +272,17 @@ Verb viewVerb() {
   Verb v;
   v.name = "view";
   v.usage = "FILE [%v] [--what WHAT] [--format FORMAT]";
-  v.summary = "draw shards of tensors, the mesh, the program or its schedule, or logs of runs";
-  v.examples = "  dtc view examples/mlp.dt %h                         (which device holds which shard)\n"
-               "  dtc view examples/mlp.dt --value '*' --format svg > shards.svg\n"
-               "  dtc view examples/mlp.dt --what mesh\n"
-               "  dtc view examples/mlp.dt --what graph --format dot | dot -Tpdf > graph.pdf\n"
-               "  dtc view examples/gpt.dt --what schedule --format html > steps.html\n"
-               "  dtc view metrics.jsonl -o loss.svg                   (the log of a run, or of several)\n"
-               "  dtc view a.jsonl b.jsonl --value loss\n"
-               "text is as wide as the terminal, else $COLUMNS, else 80";
+  v.summary = "draw shards of tensors, the mesh, the program or its schedule, logs or traces of runs";
+  v.examples =
+      "  dtc view examples/mlp.dt %h                         (which device holds which shard)\n"
+      "  dtc view examples/mlp.dt --value '*' --format svg > shards.svg\n"
+      "  dtc view examples/mlp.dt --what mesh\n"
+      "  dtc view examples/mlp.dt --what graph --format dot | dot -Tpdf > graph.pdf\n"
+      "  dtc view examples/gpt.dt --what schedule --format html > steps.html\n"
+      "  dtc view metrics.jsonl -o loss.svg                   (the log of a run, or of several)\n"
+      "  dtc view a.jsonl b.jsonl --value loss\n"
+      "  dtc view trace.json -o trace.svg     (a trace of dtc run --trace beside the machine model)\n"
+      "text is as wide as the terminal, else $COLUMNS, else 80";
   v.declare = [](CLI::App& app) -> std::function<Result<int>(Environment&)> {
     auto o = std::make_shared<ViewOptions>();
     addProgramOptions(app, o->program);
@@ -270,6 +295,11 @@ Verb viewVerb() {
         ->check(CLI::IsMember({"sharding", "mesh", "layout", "graph", "schedule"}).description(""));
     addPipelineOption(app, o->lowering);
     app.add_option("-o", o->out, "output file; - is standard output")->type_name("OUT");
+    app.add_flag("--json", o->json, "of a trace: print the comparison as JSON (docs/cli.md)");
+    app.add_option("--program", o->traced, "of a trace: the program that ran, if the trace does not have it")
+        ->type_name("FILE");
+    app.add_option("--machine", o->machine, "of a trace: the model's machine, in 1/s and s")
+        ->type_name("nominal|flops=N,memory=N,link=N,latency=N,launch=N");
     app.add_option("--format", o->format,
                    "output format (default: by OUT's name, or text); svg and html are self-contained")
         ->type_name("text|svg|html|dot")

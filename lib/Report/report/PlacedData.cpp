@@ -52,7 +52,9 @@ public:
 
   PlacedData make() {
     out_.schedule = out_.memory = out_.kernels = ReportValue::array();
-    for (FuncId f : functionsOfProgram(m_, entry_)) function(f);
+    const std::vector<Timeline> timelines = timelinesOf(m_, entry_);
+    const std::vector<FuncId> functions = functionsOfProgram(m_, entry_);
+    for (size_t i = 0; i < functions.size(); ++i) function(functions[i], timelines[i]);
     kernelSources();
     return std::move(out_);
   }
@@ -64,8 +66,7 @@ private:
     return t;
   }
 
-  void function(FuncId f) {
-    const Timeline t = timelineOf(m_, f);
+  void function(FuncId f, const Timeline& t) {
     long_ = t.steps.size() > kManySteps;
     Diagnostics diags;
     const auto plan = readMemoryPlan(m_, f, diags);
@@ -76,8 +77,9 @@ private:
     one["streams"] = t.streams;
     one["us"] = microseconds(t.seconds), one["compute_us"] = microseconds(t.computeSeconds);
     one["exposed_us"] = microseconds(t.exposedSeconds), one["complete"] = t.complete;
+    one["waited_us"] = microseconds(t.waitSeconds);
     one["steps"] = table({"kind", "stream", "what", "value", "number", "begin_us", "us", "exposed_us",
-                          "times", "line", "collective", "kernel", "live_bytes"});
+                          "waited_us", "times", "line", "collective", "kernel", "live_bytes"});
     std::vector<int64_t> live = plan ? liveBytes(*plan) : std::vector<int64_t>();
     for (const TimelineStep& s : t.steps)
       one["steps"]["rows"].push_back(row(s, f, names, plan ? &*plan : nullptr, live));
@@ -108,6 +110,7 @@ private:
             long_ ? shortTime(s.begin) : microseconds(s.begin),
             long_ ? shortTime(s.seconds) : microseconds(s.seconds),
             microseconds(s.exposed),
+            microseconds(s.waited),
             static_cast<int64_t>(s.times),
             line,
             collective,

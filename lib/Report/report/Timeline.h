@@ -1,5 +1,5 @@
 #pragma once
-// The steps of a scheduled function over time, on the nominal machine.
+// The steps of a scheduled program over time, on the nominal machine or another one.
 #include "dtc/IR/Module.h"
 #include "dtc/Sharding/Machine.h"
 
@@ -18,20 +18,32 @@ struct TimelineStep {
   OpId op;
   size_t stream = 0; // of Timeline::streams
   double begin = 0, seconds = 0;
-  double exposed = 0; // of Communicate: the time that the device waits for it
+  double exposed = 0; // of Communicate: the time that the device waits for its messages, up to its end
+  double waited =
+      0; // of Communicate: before it begins, the time that the device waits for those of other functions
   double flops = 0, bytes = 0;
   double times = 1; // executions in one run: the iterations of its loops
 };
 
+// Of one function of the program.
 struct Timeline {
   std::vector<std::string> streams; // "compute", "tp": a stream per set of axes
   std::vector<TimelineStep> steps;  // in program order
-  double seconds = 0, computeSeconds = 0, exposedSeconds = 0;
-  bool complete = true; // false: a size or a number of iterations is unknown, and counts as nothing or one
+  double seconds = 0;               // of the whole program
+  double computeSeconds = 0, exposedSeconds = 0;
+  double waitSeconds = 0; // for devices of other functions, also at the end
+  // False: a size or a number of iterations is unknown, and counts as nothing or one; or functions issue their
+  // collectives in orders that do not match, and one goes on without the others.
+  bool complete = true;
 };
 
-// A device computes one step at a time, in the order of the text. A message starts when its axes are free, and
-// takes the collective's price. `done`, and a collective without it, waits for the end.
-[[nodiscard]] Timeline timelineOf(Module&, FuncId scheduled, const NominalMachine& = {});
+// By function of the program, as functionsOfProgram. A device computes one step at a time, in the order of the text. A
+// message starts when the devices of all functions that take part have issued it and its axes are free, and takes
+// the collective's price. `done`, and a collective without it, waits for the end.
+[[nodiscard]] std::vector<Timeline> timelinesOf(Module&, FuncId entry, const NominalMachine& = {});
+
+// The share of the devices' time in which they compute nothing: 1 - busy / (devices · time). Of a pipeline whose
+// messages take no time, this is the bubble.
+[[nodiscard]] double idleShare(const Module&, FuncId entry, const std::vector<Timeline>&);
 
 } // namespace dtc

@@ -2,6 +2,7 @@
 
 #include "dtc/Eval/Eval.h"
 #include "dtc/IR/LocalShape.h"
+#include "dtc/IR/text/Statements.h"
 #include "dtc/IR/text/Text.h"
 #include "dtc/IR/text/UserLocation.h"
 #include "dtc/IR/verify/RankSchedule.h"
@@ -113,11 +114,8 @@ uint32_t Loader::info(OpId o, std::string name, std::string what, int64_t bytes,
   }
   info.place = lines_.text(m_[o].loc);
   info.user = userLocation(m_, o);
-  for (uint32_t r = 0; r < m_[o].numResults; ++r) {
-    info.results.push_back(m_.result(o, r));
-    info.op += (r ? ", " : "") + (*names_)(m_.result(o, r));
-  }
-  info.op += (info.op.empty() ? "" : " = ") + std::string(m_.record(o).name);
+  for (uint32_t r = 0; r < m_[o].numResults; ++r) info.results.push_back(m_.result(o, r));
+  info.op = statementText(m_, o, *names_);
   program_.infos.push_back(std::move(info));
   return static_cast<uint32_t>(program_.infos.size() - 1);
 }

@@ -1,6 +1,9 @@
 #include "dtc/Runtime/trace/Trace.h"
 
 #include "dtc/Files/TensorText.h"
+#include "dtc/IR/DevicePrograms.h"
+#include "dtc/IR/text/Statements.h"
+#include "dtc/IR/text/Text.h"
 #include "dtc/Support/Cores.h"
 #include "dtc/Support/Json.h"
 #include "dtc/Version.h"
@@ -9,6 +12,7 @@
 #include <cstdio>
 #include <map>
 #include <sys/utsname.h>
+#include <unordered_map>
 
 namespace dtc {
 namespace {
@@ -36,6 +40,7 @@ struct Writer {
   std::string out = "{\"displayTimeUnit\":\"ns\",\n";
   bool first = true;
   std::map<std::string, int> streams = {{"compute", 1}}; // thread numbers
+  std::unordered_map<OpId, int64_t> statements = {};     // their numbers in the function's text
 
   void event(const std::string& fields) {
     out += first ? "\n{" : ",\n{";
@@ -63,7 +68,19 @@ struct Writer {
            ",\"system\":" +
            jsonString(std::string(system.sysname) + " " + system.release + " " + system.machine) +
            ",\"cores\":" + std::to_string(availableCores()) +
-           ",\"arena_bytes\":" + std::to_string(e.arenaBytes()) + "},\n";
+           ",\"arena_bytes\":" + std::to_string(e.arenaBytes());
+    if (info.rate.bytesPerNs > 0) {
+      const auto devices = static_cast<double>(e.mesh().numDevices());
+      out += ",\"machine\":{\"flops_per_second\":" + jsonNumber(info.rate.flopsPerNs * 1e9 / devices) +
+             ",\"memory_bytes_per_second\":" + jsonNumber(info.rate.bytesPerNs * 1e9 / devices) + "}";
+    }
+    out += ",\"entry\":" + jsonString(m.strings[m[info.entry].name]) +
+           ",\"scheduled\":" + jsonString(printModule(m)) + "},\n";
+  }
+
+  void numberStatements() {
+    for (FuncId f : functionsOfProgram(m, info.entry))
+      for (int64_t next = 0; OpId o : statementsOf(m, f)) statements[o] = next++;
   }
 
   void tracks() {
@@ -93,6 +110,8 @@ struct Writer {
     const StepInfo& s = e.steps()[ev.step];
     int64_t ns = ev.endNs - ev.beginNs, work = ev.workNs ? ev.endNs - ev.workNs : ns;
     std::string args = "\"op\":" + jsonString(s.op) + ",\"line\":" + jsonString(s.where());
+    if (const auto at = statements.find(s.id); at != statements.end())
+      args += ",\"statement\":" + std::to_string(at->second);
     if (s.bytes) args += ",\"bytes\":" + std::to_string(s.bytes);
     if (s.flops) args += ",\"flops\":" + std::to_string(s.flops);
     if (s.bytes && work > 0)
@@ -130,6 +149,7 @@ struct Writer {
 
   std::string write() {
     otherData();
+    numberStatements();
     out += "\"traceEvents\":[";
     tracks();
     int64_t offset = host();

@@ -113,7 +113,7 @@ Timeline timelineOfText(const std::string& text) {
   const FuncId main = m.findFunction("main");
   Session session(std::move(m), main, LoweringFlags().pipeline("sm_90a"));
   EXPECT_TRUE(session.lower(Stage::Placed, diags).ok()) << renderDiagnostics(diags, source, false);
-  return timelineOf(session.module(), session.entry());
+  return timelinesOf(session.module(), session.entry())[0];
 }
 
 TEST(Timeline, MessagesOverlapOnlyWhatDoesNotNeedThem) {

@@ -10,11 +10,14 @@ namespace dtc {
 struct TraceInfo {
   std::string program; // file name
   std::string backend;
+  FuncId entry;
+  MachineRate rate;                   // of the machine, shared by its devices; zeros if it is not measured
   std::vector<Backend::Phase> phases; // host phases before the run, in order
 };
 
 // Chrome trace-event JSON (cli.md): a process per device, named by its mesh coordinates, a thread per stream,
-// flow arrows between the members of a collective, a live-memory counter; bytes, flops and rates in `args`.
+// flow arrows between the members of a collective, a live-memory counter; bytes, flops and rates in `args`. It
+// contains the program that ran, as text; an event's `statement` is the number of its op in the text of its function.
 [[nodiscard]] std::string traceJson(const Executable& e, const Module& m, const TraceInfo& info);
 
 // One row per kernel, library call or collective: steps with the same name and op, summed over devices and
