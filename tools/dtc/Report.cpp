@@ -2,6 +2,7 @@
 #include "dtc/Report/report/Report.h"
 #include "Program.h"
 #include "Verbs.h"
+#include "ViewTrace.h"
 #include <CLI/CLI.hpp>
 
 namespace dtc {
@@ -12,7 +13,7 @@ struct ReportFlags {
   ProgramOptions program;
   std::vector<std::string> more;
   LoweringFlags lowering;
-  std::string target = "sm_90a", out;
+  std::string target, trace, out; // target: empty if it is not given
   bool json = false;
 };
 
@@ -20,8 +21,18 @@ Result<int> runReport(Environment& env, const ReportFlags& o) {
   if (o.out.empty() && !o.json)
     return usageError("report writes a page: name it with -o report.html, or use --json");
   ReportOptions options;
-  options.entry = o.program.entry, options.lowering = o.lowering, options.target = o.target;
+  options.entry = o.program.entry, options.lowering = o.lowering;
+  if (!o.target.empty()) options.target = o.target;
   options.progress = env.status.progress();
+  LoadedTrace loaded;
+  if (!o.trace.empty()) {
+    if (!o.more.empty()) return usageError("--trace is of one program: report the others without it");
+    DTC_TRY(loaded, loadTrace(env, o.trace));
+    options.trace = &loaded.trace;
+    if (o.target.empty()) {
+      DTC_TRY(options.target, targetOfTrace(loaded.trace));
+    }
+  }
   std::vector<ProgramData> programs;
   int code = kExitDone;
   std::vector<std::string> files = {o.program.file};
@@ -59,6 +70,7 @@ Verb reportVerb() {
       "  dtc report before.dt after.dt -o both.html            (several programs in one page)\n"
       "  dtc report examples/gpt.dt --target cpu -o gpt.html   (kernels and order of steps of a CPU)\n"
       "  dtc report examples/mlp.dt --json                     (the data of the page)\n"
+      "  dtc report examples/mlp.dt --trace trace.json -o report.html   (and a run of dtc run --trace)\n"
       "a program that does not compile is reported as far as it comes";
   v.declare = [](CLI::App& app) -> std::function<Result<int>(Environment&)> {
     auto o = std::make_shared<ReportFlags>();
@@ -66,7 +78,10 @@ Verb reportVerb() {
     app.add_option("MORE", o->more, "further programs")->type_name("");
     app.add_option("-o", o->out, "the page, one self-contained file; - is standard output")->type_name("OUT");
     app.add_flag("--json", o->json, "print the data of the page as JSON (docs/report.md)");
-    app.add_option("--target", o->target, "what the program is compiled for: cpu, or a GPU such as sm_90a")
+    app.add_option("--trace", o->trace, "a run of dtc run --trace, shown with the schedule")
+        ->type_name("T.json");
+    app.add_option("--target", o->target,
+                   "what the program is compiled for: cpu, or a GPU (default sm_90a, or the trace's)")
         ->type_name("cpu|sm_90a|…");
     addLoweringOptions(app, o->lowering);
     return [o](Environment& env) { return runReport(env, *o); };

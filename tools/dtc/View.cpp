@@ -97,13 +97,17 @@ private:
       env_.err(
           "note: the pipeline is not drawn: its text does not have each part of each micro-batch in an order "
           "in which stages can compute them\n");
+    const ViewTimelines timelines = viewTimelines(m_, func_);
+    if (timelines.functions.size() > 1)
+      all += (all.empty() ? "" : "\n") + timelinesText(timelines, columnsOfOutput());
     for (FuncId f : functionsOfProgram(m_, func_)) {
       auto s = viewSchedule(m_, f);
       if (!s) return env_.fail(s.error());
       all += (all.empty() ? "" : "\n") + scheduleText(*s, columnsOfOutput());
       functions.push_back(*std::move(s));
     }
-    return finish(functions[0].title, text() ? all : scheduleSvg(functions, pipeline ? &*pipeline : nullptr));
+    return finish(functions[0].title,
+                  text() ? all : scheduleSvg(functions, timelines, pipeline ? &*pipeline : nullptr));
   }
 
   // Runs the remaining passes of the standard pipeline up to this stage.

@@ -188,11 +188,10 @@ private:
       if (reasons_.reshard(o)) continue; // drawn on edges
       const bool generated = !isWritten(o);
       int node = -1;
-      if (generated && m_[o].numRegions == 0) {
-        ++out_.graph.gradientOps;
-      } else {
+      if (generated && m_[o].numRegions == 0)
+        gradient(o, region);
+      else
         node = op(o, region);
-      }
       for (uint32_t r = 0; r < m_[o].numRegions; ++r) {
         for (ValueId a : m_[m_.region(o, r)].args)
           if (!nodeOf_.contains(a) && node >= 0) nodeOf_[a] = node;
@@ -242,6 +241,39 @@ private:
     return id;
   }
 
+  // The ops that are generated for a line are one node of a region: the backward part of its statements. Constants are
+  // not drawn.
+  void gradient(OpId o, int region) {
+    ++out_.graph.gradientOps;
+    if (m_[o].numOperands == 0) return; // a constant
+    const int line = index_.at(m_[o].loc);
+    const auto [at, isNew] = gradientAt_.try_emplace({line, region}, 0);
+    if (isNew) {
+      const std::string name = statementAt(m_.source, m_[o].loc);
+      GraphNode n{GraphNode::Op, "gradient of", name.empty() ? "other ops" : name, {}, line};
+      n.region = region;
+      at->second = addNode(std::move(n));
+    }
+    const int node = at->second;
+    for (ValueId v : m_.operands(o)) gradientEdge(v, node);
+    GraphNode& n = out_.graph.nodes[static_cast<size_t>(node)];
+    ++n.gradientOps;
+    if (auto it = groupsOf_.find(o); it != groupsOf_.end())
+      n.collectives.insert(it->second.begin(), it->second.end());
+    for (uint32_t r = 0; r < m_[o].numResults; ++r) nodeOf_[m_.result(o, r)] = node;
+  }
+
+  // Arguments, such as weights, are drawn where the forward part reads them.
+  void gradientEdge(ValueId v, int node) {
+    ValueId source = v;
+    for (OpId by = m_.definingOp(v); by.valid() && reasons_.reshard(by); by = m_.definingOp(source))
+      source = m_.operand(by, 0);
+    const auto from = nodeOf_.find(source);
+    if (from != nodeOf_.end() &&
+        out_.graph.nodes[static_cast<size_t>(from->second)].kind != GraphNode::Argument)
+      edge(v, node);
+  }
+
   // From the node that defines `v`, through reshards, to the node.
   void edge(ValueId v, int to) {
     std::set<int> collectives;
@@ -255,8 +287,9 @@ private:
     const auto value = valueId_.find(v);
     if (!edges_.emplace(from->second, to).second) return;
     const int id = value == valueId_.end() ? -1 : value->second;
-    out_.graph.edges.push_back(
-        {from->second, to, id, id < 0 ? 0 : bytes_[static_cast<size_t>(id)], std::move(collectives)});
+    const double bytes =
+        id >= 0 ? bytes_[static_cast<size_t>(id)] : std::max(0.0, deviceBytes(m_[v].type, m_[v].sharding));
+    out_.graph.edges.push_back({from->second, to, id, bytes, std::move(collectives)});
   }
 
   void results() {
@@ -380,6 +413,7 @@ private:
   std::set<std::pair<int, int>> edges_;
   std::unordered_map<int, int> instances_;         // by line: its ops so far
   std::map<std::pair<int, OpKind>, OpId> firstAt_; // by line and kind
+  std::map<std::pair<int, int>, int> gradientAt_;  // by line and region: the node of generated ops
   std::unordered_map<OpId, std::set<int>> groupsOf_;
 };
 

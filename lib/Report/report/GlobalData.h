@@ -13,7 +13,7 @@ namespace dtc {
 // [{"name", "axes": [{"name", "size"}], "devices"}]
 [[nodiscard]] ReportValue meshData(const Module&);
 
-// A node of the graph: an op of the text, an argument or the results. Ops of a region are inside of it.
+// A node of the graph: an op of the text, the ops that are generated for it, an argument or the results. Ops of a region are inside of it.
 struct GraphNode {
   enum Kind : uint8_t { Op, Argument, Results } kind = Op;
   std::string op, label;
@@ -22,6 +22,7 @@ struct GraphNode {
   int region = -1; // the node of the op whose region has it
   std::set<int> collectives;
   std::vector<std::string> parameters; // arguments that only this op reads, such as weights
+  size_t gradientOps = 0;              // of the ops that are generated for a statement, such as its gradient
 };
 struct GraphEdge {
   int from = 0, to = 0, value = -1;
@@ -31,7 +32,7 @@ struct GraphEdge {
 struct ReportGraph {
   std::vector<GraphNode> nodes;
   std::vector<GraphEdge> edges;
-  size_t gradientOps = 0; // generated ops, which are not drawn
+  size_t gradientOps = 0; // of all nodes
 };
 
 struct GlobalData {

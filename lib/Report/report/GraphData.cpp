@@ -50,6 +50,7 @@ public:
 
 private:
   static constexpr int kTop = -1, kHidden = -2;
+  static constexpr int kBackward = 3; // of a layer: in the key of a cluster
 
   // Arguments that ops read beside other operands, such as weights, are lines of those ops' nodes.
   void findParameters() {
@@ -106,7 +107,8 @@ private:
       if (layer >= 0) {
         if (const int equal = layers_.layers[static_cast<size_t>(layer)].equalTo; folded_ && equal >= 0)
           layer = equal, skipped_.insert(static_cast<int>(n));
-        return clusters_.emplace(std::pair(0, layer), static_cast<int>(clusters_.size())).first->second;
+        const int kind = node.gradientOps > 0 ? kBackward : 0;
+        return clusters_.emplace(std::pair(kind, layer), static_cast<int>(clusters_.size())).first->second;
       }
     }
     if (const int file = fileOf(node.line); file > 0)
@@ -173,6 +175,8 @@ private:
     return text;
   }
 
+  static std::string opsText(size_t n) { return std::to_string(n) + (n == 1 ? " op" : " ops"); }
+
   Drawn nodeOf(size_t n) const {
     const GraphNode& node = g_.nodes[n];
     std::vector<std::string> text;
@@ -191,7 +195,9 @@ private:
       text.push_back(shortName("+ " + node.parameters[i], kMaxLetters));
     if (node.parameters.size() > 3)
       text.push_back("+ " + std::to_string(node.parameters.size() - 3) + " more");
+    if (node.gradientOps > 0) text.push_back(opsText(node.gradientOps));
     Drawn d = drawn(std::move(text), node.kind == GraphNode::Argument ? "argument" : "op", node.collectives);
+    if (node.gradientOps > 0) d.data["backward"] = true;
     if (!node.values.empty()) d.data["values"] = node.values;
     if (node.line >= 0) d.data["line"] = node.line;
     return d;
@@ -207,15 +213,17 @@ private:
     const SourceLayer& layer = layers_.layers[static_cast<size_t>(key.second)];
     if (folded_)
       for (const SourceLayer& other : layers_.layers) equal += other.equalTo == key.second;
-    return layer.name();
+    return key.first == kBackward ? "backward of " + layer.name() : layer.name();
   }
 
   ReportValue whole() {
     std::vector<Drawn> nodes;
     std::map<int, size_t> ofNode, ofCluster;
     std::map<int, std::set<int>> collectives, lines, values;
+    std::map<int, size_t> gradientOps;
     for (size_t n = 0; n < g_.nodes.size(); ++n)
       if (const int c = clusterOf_[n]; c >= 0) {
+        if (!skipped_.contains(static_cast<int>(n))) gradientOps[c] += g_.nodes[n].gradientOps;
         collectives[c].insert(g_.nodes[n].collectives.begin(), g_.nodes[n].collectives.end());
         if (!skipped_.contains(static_cast<int>(n)))
           lines[c].insert(g_.nodes[n].line),
@@ -228,10 +236,13 @@ private:
       size_t equal = 1;
       const std::string name = nameOf(key, equal);
       std::vector<std::string> text = {shortName("▸ " + name, kMaxLetters)};
-      text.push_back(std::to_string(std::max<size_t>(lines[cluster].size(), 1)) + " statements");
+      const bool backward = key.first == kBackward;
+      text.push_back(backward ? opsText(gradientOps[cluster])
+                              : std::to_string(std::max<size_t>(lines[cluster].size(), 1)) + " statements");
       if (equal > 1) text.push_back(std::to_string(equal) + " equal layers");
       Drawn d = drawn(std::move(text), "cluster", collectives[cluster]);
       d.data["name"] = name, d.data["drawing"] = drawingOf_.at(cluster);
+      if (backward) d.data["backward"] = true;
       d.data["lines"] = lines[cluster], d.data["values"] = values[cluster], d.data["equal"] = equal;
       ofCluster[cluster] = nodes.size();
       nodes.push_back(std::move(d));
@@ -316,8 +327,18 @@ private:
     }
     LayoutGraph g;
     for (const Drawn& d : nodes) g.nodes.push_back({d.width, d.height});
-    for (const auto& [ends, j] : joined) g.edges.push_back(ends);
-    const GraphLayout layout = layoutGraph(g);
+    // Edges of the backward part go up, so that each of its nodes is beside its forward part.
+    const auto backward = [&](size_t n) { return nodes[n].data.contains("backward"); };
+    const auto goesUp = [&](const std::pair<size_t, size_t>& e) {
+      return !exit && backward(e.first) && backward(e.second);
+    };
+    for (const auto& [ends, j] : joined)
+      g.edges.push_back(goesUp(ends) ? std::pair(ends.second, ends.first) : ends);
+    GraphLayout layout = layoutGraph(g);
+    for (size_t index = 0; const auto& [ends, j] : joined) {
+      if (goesUp(ends)) std::ranges::reverse(layout.edges[index]);
+      ++index;
+    }
     engine_ = layout.engine;
     ReportValue out = {{"title", title},
                        {"width", std::round(layout.width)},
@@ -356,7 +377,7 @@ private:
   std::string engine_ = "none";
   std::set<int> hidden_, skipped_; // nodes: parameters and unread arguments; those of folded layers
   std::vector<int> clusterOf_;     // by node
-  std::map<std::pair<int, int>, int> clusters_; // {0, layer} or {1, node of a region's op}
+  std::map<std::pair<int, int>, int> clusters_; // {0 or kBackward, layer}, {1, region's op}, {2, file}
   std::map<int, int> standsFor_;                // by node of a region's op: its cluster
   std::map<int, size_t> drawingOf_;             // by cluster
 };

@@ -10,6 +10,7 @@
 #include "dtc/Passes/memory/PlanMemory.h"
 #include "dtc/Support/Words.h"
 #include "report/Timeline.h"
+#include "trace/TraceDrawing.h"
 
 #include <algorithm>
 #include <cmath>
@@ -35,16 +36,18 @@ ReportValue microseconds(double seconds) {
 // Microseconds with one digit.
 ReportValue shortTime(double seconds) { return microseconds(std::round(seconds * 1e7) / 1e7); }
 
-constexpr size_t kManySteps = 10000;   // of which times are shortened, and unnamed values have no number
-constexpr int64_t kSmallBuffer = 5000; // a buffer of less than this part of the arena is not listed
+constexpr size_t kManySteps = 10000;    // of which times are shortened, and unnamed values have no number
+constexpr size_t kMaxTracedDevices = 8; // of a trace
+constexpr int64_t kSmallBuffer = 5000;  // a buffer of less than this part of the arena is not listed
 constexpr size_t kMaxSourceBytes = 1u << 20; // of all kernels
 // In a larger module kernels have no comments: each prints names, which takes time in proportion to the module.
 constexpr size_t kMaxCommented = 20000;
 
 class PlacedMaker {
 public:
-  PlacedMaker(Module& m, FuncId entry, const LineMap& lines, const GlobalData* global)
-      : m_(m), entry_(entry), lines_(lines), target_(targetOf(m, entry)),
+  PlacedMaker(Module& m, FuncId entry, const LineMap& lines, const GlobalData* global,
+              const MeasuredTrace* trace)
+      : m_(m), trace_(trace), entry_(entry), lines_(lines), target_(targetOf(m, entry)),
         kernelSet_({.target = generated(target_), .comments = m.ops.size() < kMaxCommented}) {
     if (global)
       for (const GlobalData::Identity& i : global->identities) collectiveOf_.emplace(i.key, &i);
@@ -55,6 +58,8 @@ public:
     const std::vector<Timeline> timelines = timelinesOf(m_, entry_);
     const std::vector<FuncId> functions = functionsOfProgram(m_, entry_);
     for (size_t i = 0; i < functions.size(); ++i) function(functions[i], timelines[i]);
+    out_.idleShare = idleShare(m_, entry_, timelines);
+    if (trace_) measured(timelines);
     kernelSources();
     return std::move(out_);
   }
@@ -116,6 +121,52 @@ private:
             collective,
             s.kind == TimelineStep::Compute ? kernelOf(s) : -1,
             bytes};
+  }
+
+  // --- a trace ---
+
+  // The bars of each function's devices, as executions of its steps.
+  void measured(const std::vector<Timeline>& timelines) {
+    Diagnostics problems;
+    const auto compared = compareTrace(m_, entry_, *trace_, {}, problems);
+    if (!compared) {
+      out_.error = problems.all()[0].message();
+      return;
+    }
+    const std::vector<size_t> devices = devicesToDraw(*compared, kMaxTracedDevices);
+    for (size_t f = 0; f < timelines.size(); ++f) {
+      std::unordered_map<OpId, size_t> stepOf;
+      for (size_t s = 0; s < timelines[f].steps.size(); ++s)
+        if (timelines[f].steps[s].kind != TimelineStep::Repeat) stepOf.emplace(timelines[f].steps[s].op, s);
+      ReportValue& schedule = out_.schedule[f];
+      ReportValue list = ReportValue::array();
+      for (size_t d : devices)
+        if (compared->functionOf[d] == f) list.push_back(traced(*compared, d, stepOf, schedule["streams"]));
+      schedule["measured"] = {{"us", microseconds(compared->seconds)}, {"devices", std::move(list)}};
+    }
+  }
+
+  static ReportValue traced(const TraceComparison& c, size_t device,
+                            const std::unordered_map<OpId, size_t>& stepOf, ReportValue& streams) {
+    const DeviceTime& time = c.measured[device];
+    ReportValue out = {{"device", device},
+                       {"name", c.devices[device]},
+                       {"compute_us", microseconds(time.computing)},
+                       {"exposed_us", microseconds(time.exposed - time.waiting)},
+                       {"waited_us", microseconds(time.waiting)}};
+    out["steps"] = table({"step", "stream", "begin_us", "us", "exposed_us", "waited_us"});
+    for (const TraceBar& b : c.measuredBars[device]) {
+      int64_t step = -1;
+      if (b.op >= 0)
+        if (const auto at = stepOf.find(c.ops[static_cast<size_t>(b.op)].id); at != stepOf.end())
+          step = static_cast<int64_t>(at->second);
+      size_t stream = 0;
+      while (stream < streams.size() && streams[stream] != c.streams[b.stream]) ++stream;
+      if (stream == streams.size()) streams.push_back(c.streams[b.stream]);
+      out["steps"]["rows"].push_back({step, stream, microseconds(b.begin), microseconds(b.seconds),
+                                      microseconds(b.exposed - b.waited), microseconds(b.waited)});
+    }
+    return out;
   }
 
   // Words that many rows have are numbers: indices of `words`.
@@ -296,6 +347,7 @@ private:
   }
 
   Module& m_;
+  const MeasuredTrace* trace_;
   FuncId entry_;
   const LineMap& lines_;
   Target target_;
@@ -325,8 +377,9 @@ ReportValue pipelineData(const PipelineRun& run) {
   return out;
 }
 
-PlacedData placedData(Module& m, FuncId entry, const LineMap& lines, const GlobalData* global) {
-  return PlacedMaker(m, entry, lines, global).make();
+PlacedData placedData(Module& m, FuncId entry, const LineMap& lines, const GlobalData* global,
+                      const MeasuredTrace* trace) {
+  return PlacedMaker(m, entry, lines, global, trace).make();
 }
 
 } // namespace dtc

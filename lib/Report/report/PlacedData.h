@@ -2,6 +2,7 @@
 // What the scheduled program says: its steps over time, its buffers in memory, its kernels.
 #include "dtc/IR/Module.h"
 #include "dtc/Passes/analysis/PipelineText.h"
+#include "dtc/Report/trace/MeasuredTrace.h"
 #include "report/GlobalData.h"
 
 namespace dtc {
@@ -10,7 +11,8 @@ struct PlacedData {
   ReportValue schedule; // [{"devices", "streams", "steps", …}], one for each function of the program
   ReportValue memory;   // likewise
   ReportValue kernels;
-  std::string error; // why a part is missing, or ""
+  double idleShare = 0; // of the devices' time, with messages
+  std::string error;    // why a part is missing, or ""
 };
 
 // `mappedLine`: the line that stands for a line, where equal layers are shown once.
@@ -23,8 +25,9 @@ struct LineMap {
   }
 };
 
-// `m` is placed. `target`: what kernels are printed for.
-[[nodiscard]] PlacedData placedData(Module& m, FuncId entry, const LineMap&, const GlobalData*);
+// `m` is placed. `trace`: of a run of the same program, or null. `error` says if it is of another one.
+[[nodiscard]] PlacedData placedData(Module& m, FuncId entry, const LineMap&, const GlobalData*,
+                                    const MeasuredTrace* trace);
 
 [[nodiscard]] ReportValue pipelineData(const PipelineRun&);
 

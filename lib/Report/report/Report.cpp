@@ -3,6 +3,7 @@
 #include "dtc/IR/DevicePrograms.h"
 #include "dtc/Ops/record/Ops.h"
 #include "dtc/Passes/analysis/TargetOf.h"
+#include "dtc/Report/trace/TraceComparison.h"
 #include "dtc/Session/Session.h"
 #include "dtc/Support/DiagnosticsJson.h"
 #include "dtc/Support/EmbeddedFile.h"
@@ -50,7 +51,9 @@ private:
   // As far as it goes; diagnostics say why not further.
   Status compile() {
     out_["reached"] = "text";
-    DTC_TRY(const FuncId entry, entryOf(module_, options_.entry));
+    const bool ofTrace =
+        options_.entry.empty() && options_.trace && module_.findFunction(options_.trace->entry).valid();
+    DTC_TRY(const FuncId entry, entryOf(module_, ofTrace ? options_.trace->entry : options_.entry));
     if (Status s = checkChoices(options_.lowering); !s) return s;
     out_["entry"] = "@" + std::string(module_.strings[module_[entry].name]);
     name_ = module_.strings[module_[entry].name];
@@ -120,8 +123,14 @@ private:
     foldLines();
     const LineMap lines{*index_, standsFor_};
     out_["target"] = target;
-    PlacedData placed = placedData(session.module(), session.entry(), lines, global_ ? &*global_ : nullptr);
-    if (pipeline) placed.schedule[0]["pipeline"] = pipelineData(*pipeline);
+    if (options_.trace && !isProgramOf(session.module(), session.entry(), *options_.trace, data_.problems))
+      return Ok{};
+    PlacedData placed =
+        placedData(session.module(), session.entry(), lines, global_ ? &*global_ : nullptr, options_.trace);
+    if (pipeline) {
+      placed.schedule[0]["pipeline"] = pipelineData(*pipeline);
+      placed.schedule[0]["pipeline"]["idle_share"] = placed.idleShare;
+    }
     data_.error = placed.error;
     out_["schedule"] = std::move(placed.schedule);
     out_["memory"] = std::move(placed.memory);

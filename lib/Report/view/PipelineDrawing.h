@@ -1,11 +1,12 @@
 #pragma once
-// The diagram of a pipeline as a part of a drawing.
-#include "dtc/Passes/analysis/PipelineText.h"
+// The diagram of a pipeline, and the streams of programs over time, as parts of a drawing.
+#include "dtc/Report/view/View.h"
 #include "view/Svg.h"
 
 namespace dtc {
 
-// Returns the lower end.
+// Both return the lower end.
 [[nodiscard]] size_t drawPipeline(Svg&, const PipelineRun&, size_t top);
+[[nodiscard]] size_t drawTimelines(Svg&, const ViewTimelines&, size_t top);
 
 } // namespace dtc

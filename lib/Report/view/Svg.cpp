@@ -103,7 +103,9 @@ std::string Svg::finish(std::string_view style) const {
   constexpr std::string_view kStyle =
       "text{font:13px monospace;fill:#222}.title{font-weight:bold}.fact{fill:#555}.mid{text-anchor:middle}"
       "rect{fill:#eef;stroke:#446}.pending{stroke-dasharray:4 2;stroke-width:2}.frame{fill:none;stroke:#aaa}"
-      ".edge{stroke:#888}.arrow{fill:none;stroke:#888}.collective{fill:#fed}.page{fill:#fff;stroke:none}";
+      ".edge{stroke:#888}.arrow{fill:none;stroke:#888}.collective{fill:#fed}.end{text-anchor:end}.rest{fill:#"
+      "eee}.exposed{fill:#b3261e;stroke:none}.waits{fill:#fff;stroke:#8250df;stroke-dasharray:2 "
+      "2}.thin{stroke:none}.grid{stroke:#ddd}.page{fill:#fff;stroke:none}";
   constexpr const char* kArrow = "<defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7.5\" refY=\"4\" "
                                  "markerWidth=\"8\" markerHeight=\"8\" "
                                  "markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" "

@@ -135,10 +135,12 @@ static size_t drawFunction(Svg& svg, const ViewSchedule& s, size_t top) {
   return y + static_cast<size_t>(kTall);
 }
 
-std::string scheduleSvg(std::span<const ViewSchedule> functions, const PipelineRun* pipeline) {
+std::string scheduleSvg(std::span<const ViewSchedule> functions, const ViewTimelines& timelines,
+                        const PipelineRun* pipeline) {
   Svg svg;
   size_t y = 20;
   if (pipeline) y = drawPipeline(svg, *pipeline, y) + 40;
+  y = drawTimelines(svg, timelines, y) + 40;
   for (const ViewSchedule& s : functions) y = drawFunction(svg, s, y) + 40;
   return svg.finish();
 }

@@ -3,6 +3,7 @@
 #include "../../../lib/Report/report/Timeline.h"
 #include "dtc/IR/text/Text.h"
 #include "dtc/Ops/record/Ops.h"
+#include "dtc/Passes/analysis/PipelineOrder.h"
 #include "dtc/Report/layout/Layout.h"
 #include "dtc/Session/ProgramText.h"
 #include "dtc/Session/Session.h"
@@ -105,7 +106,7 @@ TEST(SourceLayers, NumberedNamesAreNotLayers) {
   EXPECT_TRUE(layersOfNames(index, {"h1", "h2", "ln1_w", "ln2_w"}).layers.empty());
 }
 
-Timeline timelineOfText(const std::string& text) {
+std::vector<Timeline> timelinesOfText(const std::string& text, const NominalMachine& machine, double* idle) {
   Module m(standardOps());
   Diagnostics diags;
   SourceText source{"t.dt", text};
@@ -113,8 +114,12 @@ Timeline timelineOfText(const std::string& text) {
   const FuncId main = m.findFunction("main");
   Session session(std::move(m), main, LoweringFlags().pipeline("sm_90a"));
   EXPECT_TRUE(session.lower(Stage::Placed, diags).ok()) << renderDiagnostics(diags, source, false);
-  return timelinesOf(session.module(), session.entry())[0];
+  const std::vector<Timeline> all = timelinesOf(session.module(), session.entry(), machine);
+  if (idle) *idle = idleShare(session.module(), session.entry(), all);
+  return all;
 }
+
+Timeline timelineOfText(const std::string& text) { return timelinesOfText(text, {}, nullptr)[0]; }
 
 TEST(Timeline, MessagesOverlapOnlyWhatDoesNotNeedThem) {
   const Timeline t = timelineOfText(R"(mesh @m = [d=2]
@@ -151,6 +156,63 @@ TEST(Timeline, IterationsOfALoopAreCounted) {
   EXPECT_GT(rest, 0);
   EXPECT_NEAR(t.seconds, once + rest, 1e-12);
   EXPECT_NEAR(t.computeSeconds, t.seconds, t.seconds * 1e-6);
+}
+
+// Two stages of equal times, and four micro-batches, each of which is sent as soon as it is computed.
+constexpr const char* kTwoStages = R"(mesh @m = [pp=2]
+
+spmd func @main(%x: f32[256, 256], %w: f32[256, 256]) -> (%y: f32[256, 256]) {devices = [0]} {
+  %h0 = matmul %x, %w
+  %r0 = p2p %h0 {sends = [[0, 0, 1]], axes = [pp]}
+  %h1 = matmul %h0, %w
+  %r1 = p2p %h1 {sends = [[0, 0, 1]], axes = [pp]}
+  %h2 = matmul %h1, %w
+  %r2 = p2p %h2 {sends = [[0, 0, 1]], axes = [pp]}
+  %h3 = matmul %h2, %w
+  %r3 = p2p %h3 {sends = [[0, 0, 1]], axes = [pp]}
+  return %h3
+}
+
+spmd func @last(%x: f32[256, 256], %w: f32[256, 256]) -> (%y: f32[256, 256]) {program = @main, devices = [1]} {
+  %r0 = p2p %x {sends = [[0, 0, 1]], axes = [pp]}
+  %y0 = matmul %w, %r0
+  %r1 = p2p %x {sends = [[0, 0, 1]], axes = [pp]}
+  %y1 = matmul %y0, %r1
+  %r2 = p2p %x {sends = [[0, 0, 1]], axes = [pp]}
+  %y2 = matmul %y1, %r2
+  %r3 = p2p %x {sends = [[0, 0, 1]], axes = [pp]}
+  %y3 = matmul %y2, %r3
+  return %y3
+}
+)";
+
+TEST(Timeline, WaitsForOtherStagesAreTheBubble) {
+  NominalMachine free;
+  free.link = {1e30, 0}, free.launchSeconds = 0;
+  double idle = 0;
+  const std::vector<Timeline> t = timelinesOfText(kTwoStages, free, &idle);
+  ASSERT_EQ(t.size(), 2U);
+  PipelineShape shape;
+  shape.devices = 2, shape.microbatches = 4, shape.hasBackward = false;
+  EXPECT_NEAR(idle, closedFormBubble(PipelineSchedule::GPipe, shape).value_or(0), 1e-9);
+  EXPECT_NEAR(t[1].waitSeconds, t[1].computeSeconds / 4, 1e-12); // for the first micro-batch
+  EXPECT_NEAR(t[0].waitSeconds, t[0].computeSeconds / 4, 1e-12); // for the end of the last one
+}
+
+TEST(Timeline, MessagesBetweenStagesBeginWhenBothHaveCome) {
+  double idle = 0;
+  const std::vector<Timeline> t = timelinesOfText(kTwoStages, {}, &idle);
+  ASSERT_EQ(t.size(), 2U);
+  EXPECT_GT(idle, 0.2);
+  std::vector<double> begins[2];
+  for (size_t f = 0; f < 2; ++f) {
+    EXPECT_TRUE(t[f].complete);
+    for (const TimelineStep& s : t[f].steps)
+      if (s.kind == TimelineStep::Communicate) begins[f].push_back(s.begin);
+  }
+  EXPECT_NEAR(t[1].seconds, t[1].computeSeconds + t[1].exposedSeconds + t[1].waitSeconds, 1e-12);
+  EXPECT_EQ(begins[0].size(), 4U);
+  EXPECT_EQ(begins[0], begins[1]);
 }
 
 } // namespace

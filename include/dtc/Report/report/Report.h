@@ -1,6 +1,7 @@
 #pragma once
 // report: one self-contained page of a program: its source with shardings and costs, its graph, shards, schedule,
 // memory, communication and kernels. docs/report.md documents the data and the page.
+#include "dtc/Report/trace/MeasuredTrace.h"
 #include "dtc/Session/ProgramText.h"
 #include "dtc/Support/Progress.h"
 
@@ -10,8 +11,9 @@ struct ReportOptions {
   ReadOptions read;
   std::string entry; // as --entry
   LoweringFlags lowering;
-  std::string target = "sm_90a"; // of text that does not state one
-  Progress progress;             // may be empty
+  std::string target = "sm_90a";        // of text that does not state one
+  Progress progress;                    // may be empty
+  const MeasuredTrace* trace = nullptr; // of a run of the program, shown with its schedule
 };
 
 // What is known of one program, as far as it compiles.

@@ -70,11 +70,37 @@ struct ViewSchedule {
   std::vector<Step> steps;
   std::vector<Buffer> buffers;
 };
+// The steps of the functions of a program over time, on the nominal machine.
+struct ViewTimeline {
+  struct Bar {
+    size_t stream = 0; // of `streams`
+    std::string text;  // "gemm %h"
+    double begin = 0, seconds = 0;
+    double exposed = 0;   // of a message: the device waits for it, up to its end
+    double waited = 0;    // before a message: the device waits for those of other functions to come
+    bool repeats = false; // the further iterations of a loop
+  };
+  std::string title; // "devices [0]"
+  std::vector<std::string> streams;
+  std::vector<Bar> bars;
+  double seconds = 0; // of the program
+  double computing = 0, exposed = 0, waiting = 0;
+};
+struct ViewTimelines {
+  std::vector<ViewTimeline> functions;
+  double idleShare =
+      0; // of the devices' time, in which they compute nothing: of a pipeline, its bubble with messages
+};
+// For a placed program.
+[[nodiscard]] ViewTimelines viewTimelines(Module&, FuncId entry);
+[[nodiscard]] std::string timelinesText(const ViewTimelines&, size_t columns);
+
 // For a placed function. Input errors: sizes that are not bound.
 [[nodiscard]] Result<ViewSchedule> viewSchedule(const Module&, FuncId);
 [[nodiscard]] std::string scheduleText(const ViewSchedule&, size_t columns);
 // `pipeline`: drawn above; may be null.
-[[nodiscard]] std::string scheduleSvg(std::span<const ViewSchedule>, const PipelineRun* pipeline = nullptr);
+[[nodiscard]] std::string scheduleSvg(std::span<const ViewSchedule>, const ViewTimelines&,
+                                      const PipelineRun* pipeline = nullptr);
 
 // The diagram of a pipeline: a row per device, with the forward (F), backward (B) and weight (W) parts of micro-batches
 // over time. Text shows the order alone where `columns` are too few for the times.

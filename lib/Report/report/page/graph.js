@@ -13,7 +13,7 @@ graphPane.draw = (pane) => {
   pane.append(el("div", {class: "bar"}, button("−", "zoom out", () => graphPane.zoom(0.7, box.clientWidth / 2, box.clientHeight / 2)),
     button("+", "zoom in", () => graphPane.zoom(1.4, box.clientWidth / 2, box.clientHeight / 2)), button("Fit", "the whole graph", fit),
     clusters.length ? button("Unfold all", "layers and regions", () => all(true)) : "", clusters.length ? button("Fold all", "", () => all(false)) : "",
-    el("span", {class: "note", style: "margin:0"}, g.gradient_ops ? plural(g.gradient_ops, "op") + " that dtc generates, such as gradients: not drawn" : "",
+    el("span", {class: "note", style: "margin:0"}, g.gradient_ops ? plural(g.gradient_ops, "op") + " that dtc generates for gradients, in green beside their forward part" : "",
       g.engine === "layers" ? " Plain layout: this dtc was built without Graphviz, or the graph is too large." : "")));
   pane.append(box, el("div", {class: "legend"}, legendItem(axisSwatches(), "collectives by axis"),
     el("span", {}, "line width: bytes; dashed: resharded; ▸ layer or region: click to unfold")));
@@ -157,7 +157,7 @@ const nodeColors = {op: "var(--box)", argument: "var(--page)", results: "var(--p
 function drawNode(n, number, x, y, cluster = -1) {
   const [, , w, h] = n.box;
   const node = draw("g", {class: "node " + n.kind, "data-n": number, transform: `translate(${x} ${y})`, "data-k": keys((n.values || []).slice(0, n.kind === "cluster" ? 9999 : 9).map((v) => "v" + v), n.line >= 0 ? "l" + n.line : [], (n.lines || []).map((l) => "l" + l), (n.collectives || []).map((c) => "c" + c))},
-    draw("rect", {class: "shape", width: w, height: h, rx: n.kind === "argument" || n.kind === "port" ? 10 : 3, style: `fill:${nodeColors[n.kind]}` + (n.kind === "port" ? ";stroke-dasharray:3 2" : "")}));
+    draw("rect", {class: "shape", width: w, height: h, rx: n.kind === "argument" || n.kind === "port" ? 10 : 3, style: `fill:${n.backward ? tint(palette[2], n.kind === "cluster" ? 12 : 22) : nodeColors[n.kind]}` + (n.kind === "port" ? ";stroke-dasharray:3 2" : "")}));
   n.text.forEach((t, i) => node.append(draw("text", {x: 8, y: 15 + 15 * i, class: i && n.kind !== "cluster" ? "dim" : "", style: i ? "" : "font-weight:600"}, t)));
   const messages = new Map(); // by what is written: its color and number
   for (const c of (n.collectives || []).map((id) => state.program.collectives[id])) {

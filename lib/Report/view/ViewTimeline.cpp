@@ -1,0 +1,178 @@
+// A program over time: the streams of each of its functions, with the waits of devices for others.
+#include "dtc/IR/DevicePrograms.h"
+#include "dtc/IR/OpRecord.h"
+#include "dtc/IR/text/Naming.h"
+#include "dtc/Report/view/View.h"
+#include "explain/ReportText.h"
+#include "report/Timeline.h"
+#include "view/Axis.h"
+#include "view/PipelineDrawing.h"
+#include "view/Svg.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace dtc {
+namespace {
+
+std::string nameOfStep(const Module& m, const TimelineStep& s, const Naming& names) {
+  if (s.kind == TimelineStep::Repeat) return "further iterations";
+  const OpRecord& record = m.record(s.op);
+  std::string text = record.name;
+  if (const AttrId kind = m.attr(s.op, "kind"); kind.valid() && record.regions == RegionKind::Fused)
+    text = std::string(m.strings[m.attrs[kind].text]);
+  if (m[s.op].numResults > 0) text += " " + names(m.result(s.op));
+  return text;
+}
+
+std::string streamTitle(const std::string& stream) { return stream == "compute" ? stream : "over " + stream; }
+
+std::string percentText(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f %%", share * 100);
+  return text;
+}
+
+// "with messages, a step takes 24.5 us; devices compute nothing for 43.1 % of it"
+std::string timelinesTitle(const ViewTimelines& t) {
+  return "with messages, a run takes " + timeText(t.functions[0].seconds) +
+         " on the nominal machine; devices compute nothing for " + percentText(t.idleShare) + " of it";
+}
+
+std::string functionTitle(const ViewTimeline& f) {
+  return f.title + ": computes " + timeText(f.computing) + ", waits " + timeText(f.exposed) +
+         " for messages" + (f.waiting > 0 ? " and " + timeText(f.waiting) + " for other devices" : "");
+}
+
+// '#' computes, '=' a message, '.' waits for other devices, '~' further iterations.
+std::string streamRow(const ViewTimeline& f, size_t stream, size_t room) {
+  std::string row(room, ' ');
+  const auto column = [&](double t) {
+    const double at = std::floor(t / f.seconds * static_cast<double>(room));
+    return static_cast<size_t>(std::clamp(at, 0.0, static_cast<double>(room - 1)));
+  };
+  for (const ViewTimeline::Bar& b : f.bars) {
+    if (b.stream != stream || b.seconds + b.waited <= 0) continue;
+    const size_t first = column(b.begin),
+                 last = std::max(first, column(std::nextafter(b.begin + b.seconds, 0)));
+    if (b.waited > 0)
+      for (size_t x = column(b.begin - b.waited); x < first; ++x) row[x] = '.';
+    for (size_t x = first; x <= last; ++x) row[x] = stream > 0 ? '=' : b.repeats ? '~' : '#';
+  }
+  return row;
+}
+
+constexpr size_t kTimesLeft = 130, kTimesWidth = 1000, kTimesLane = 24, kMarked = 4;
+
+class TimelineDrawing {
+public:
+  TimelineDrawing(Svg& svg, const ViewTimeline& f) : svg_(svg), f_(f) {}
+
+  // Returns the lower end.
+  size_t draw(size_t y) {
+    svg_.text(10, y + 12, functionTitle(f_), "fact");
+    y += 20;
+    for (size_t s = 0; s < f_.streams.size(); ++s) {
+      svg_.text(10, y + s * kTimesLane + 15, streamTitle(f_.streams[s]), "fact");
+      size_t last = 0;
+      for (const ViewTimeline::Bar& b : f_.bars)
+        if (b.stream == s) bar(b, y, y + s * kTimesLane, last);
+    }
+    return y + f_.streams.size() * kTimesLane + 6;
+  }
+
+private:
+  [[nodiscard]] size_t at(double t) const {
+    return kTimesLeft + static_cast<size_t>(std::lround(std::clamp(t / f_.seconds, 0.0, 1.0) * kTimesWidth));
+  }
+
+  void bar(const ViewTimeline::Bar& b, size_t compute, size_t y, size_t& last) {
+    const size_t x = at(b.begin), end = std::max(at(b.begin + b.seconds), x + 1);
+    if (b.waited > 0) {
+      const size_t from = at(b.begin - b.waited);
+      if (x > from)
+        svg_.box(from, compute, x - from, kTimesLane - 6, "waits",
+                 "waits " + timeText(b.waited) + " for other devices, before " + b.text);
+    }
+    if (end <= last || b.seconds <= 0) return; // not visible beside the one before
+    last = end;
+    const std::string tip = b.text + "\n" + timeText(b.seconds) + " from " + timeText(b.begin) +
+                            (b.exposed > 0 ? "\nexposed: " + timeText(b.exposed) : "");
+    const std::string cls = b.repeats ? "rest" : b.stream > 0 ? "collective" : "busy";
+    svg_.box(x, y, end - x, kTimesLane - 6, cls + (end - x < 3 ? " thin" : ""), tip);
+    const size_t letters = end - x > 8 ? (end - x - 8) / kLetterWidth : 0;
+    if (letters >= std::min(b.text.size(), b.text.find(' ') + 4))
+      svg_.text(x + 4, y + 13, shortened(b.text, letters), "fact");
+    if (b.exposed <= 0) return;
+    const size_t from = std::min(at(b.begin + b.seconds - b.exposed), end - 1);
+    svg_.box(from, y + kTimesLane - 6 - kMarked, end - from, kMarked, "exposed");
+  }
+
+  Svg& svg_;
+  const ViewTimeline& f_;
+};
+
+} // namespace
+
+ViewTimelines viewTimelines(Module& m, FuncId entry) {
+  const std::vector<Timeline> timelines = timelinesOf(m, entry);
+  const std::vector<FuncId> functions = functionsOfProgram(m, entry);
+  ViewTimelines out;
+  out.idleShare = idleShare(m, entry, timelines);
+  for (size_t i = 0; i < functions.size(); ++i) {
+    const Timeline& t = timelines[i];
+    const std::string devices = devicesText(m, functions[i]);
+    ViewTimeline& f = out.functions.emplace_back();
+    f.title = devices.empty() ? "each device" : devices;
+    f.streams = t.streams, f.seconds = t.seconds;
+    f.computing = t.computeSeconds, f.exposed = t.exposedSeconds, f.waiting = t.waitSeconds;
+    const Naming names(m, functions[i]);
+    for (const TimelineStep& s : t.steps)
+      f.bars.push_back({s.stream, nameOfStep(m, s, names), s.begin, s.seconds, s.exposed, s.waited,
+                        s.kind == TimelineStep::Repeat});
+  }
+  return out;
+}
+
+std::string timelinesText(const ViewTimelines& t, size_t columns) {
+  std::string text = timelinesTitle(t) + "\n";
+  size_t name = 0;
+  for (const ViewTimeline& f : t.functions)
+    for (const std::string& s : f.streams) name = std::max(name, streamTitle(s).size());
+  const size_t room = columns > name + 26 ? columns - name - 6 : 20;
+  for (const ViewTimeline& f : t.functions) {
+    text += " " + functionTitle(f) + "\n";
+    for (size_t s = 0; s < f.streams.size() && f.seconds > 0; ++s) {
+      std::string label = streamTitle(f.streams[s]);
+      label.resize(name, ' ');
+      text += "  " + label + " |" + streamRow(f, s, room) + "|\n";
+    }
+  }
+  return text + " # computes, = a message, . waits for other devices, ~ further iterations of a loop\n";
+}
+
+size_t drawTimelines(Svg& svg, const ViewTimelines& t, size_t top) {
+  if (t.functions.empty() || t.functions[0].seconds <= 0) return top;
+  svg.text(10, top, timelinesTitle(t), "title");
+  size_t y = top + 10;
+  for (const ViewTimeline& f : t.functions) y = TimelineDrawing(svg, f).draw(y);
+  svg.line(kTimesLeft, y, kTimesLeft + kTimesWidth, y);
+  const double seconds = t.functions[0].seconds;
+  for (size_t tick = 0; tick <= 4; ++tick) {
+    const size_t x = kTimesLeft + tick * kTimesWidth / 4;
+    svg.line(x, y, x, y + 5);
+    svg.text(x, y + 20, tick == 0 ? "0" : timeText(seconds * static_cast<double>(tick) / 4),
+             tick == 4 ? "fact end" : "fact mid");
+  }
+  y += 40;
+  svg.box(kTimesLeft, y - 8, 20, kMarked, "exposed");
+  svg.text(kTimesLeft + 28, y, "exposed: the device waits for a message", "fact");
+  if (std::ranges::any_of(t.functions, [](const ViewTimeline& f) { return f.waiting > 0; })) {
+    svg.box(kTimesLeft + 380, y - 12, 20, 14, "waits");
+    svg.text(kTimesLeft + 408, y, "waits for other devices", "fact");
+  }
+  return y;
+}
+
+} // namespace dtc
