@@ -111,6 +111,15 @@
     if (c) links("c" + c.collective, ["schedule", "communication"]);
     if (p.kernels.length) links("k0", ["kernels", "schedule"]);
     if (p.mesh && p.values.some((v) => v && v.sharding)) links("d0", ["tensors"]);
+    // The measured steps of a trace, with the same links.
+    if (p.schedule && p.schedule.measured) {
+      show("schedule");
+      [...byId("pane-schedule").querySelectorAll("button")].find((b) => b.textContent === "Measured").click();
+      layout("schedule, measured", byId("pane-schedule"));
+      if (!byId("pane-schedule").querySelector("h2").textContent.endsWith("measured")) say("schedule", "the trace is not shown");
+      if (c) links("c" + c.collective, ["schedule"]);
+      links("s0", ["schedule"]);
+    }
     byId("theme").click();
     show("schedule");
     layout("schedule, other theme", byId("pane-schedule"));

@@ -67,9 +67,15 @@ def check(context):
         for name, flags in MODELS.items():
             (folder / f"{name}.dt").write_text(subprocess.run([dtc, "model", *flags.split()], capture_output=True, text=True, check=True).stdout)
         pages = []
-        for name in [*MODELS, "conv", "wrong"]:
+        # A run of the first model, whose page shows its trace.
+        trace = folder / "trace.json"
+        (folder / "measured.dt").write_text((folder / "mlp.dt").read_text())
+        run = [dtc, "run", str(folder / "measured.dt"), "--input", "*=randn(1)", "--trace", str(trace)]
+        subprocess.run(run, capture_output=True, check=True)
+        for name in [*MODELS, "conv", "wrong", "measured"]:
             page = folder / f"{name}.html"
-            done = subprocess.run([dtc, "report", str(folder / f"{name}.dt"), "-o", str(page)], capture_output=True, text=True, check=False)
+            flags = ["--trace", str(trace)] if name == "measured" else []
+            done = subprocess.run([dtc, "report", str(folder / f"{name}.dt"), "-o", str(page), *flags], capture_output=True, text=True, check=False)
             if done.returncode != (1 if name == "wrong" else 0) or not page.exists():
                 context.failed(f"report {name}", f"exit code {done.returncode}: {done.stderr[-500:]}")
                 continue

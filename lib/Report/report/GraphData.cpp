@@ -276,8 +276,10 @@ private:
             inputs.contains(at))
           continue;
         if (standsFor_.contains(outer) && standsFor_[outer] == cluster) continue;
-        const std::string name =
-            e.value < 0 ? "" : values_[static_cast<size_t>(e.value)]["name"].get<std::string>();
+        const GraphNode& source = g_.nodes[static_cast<size_t>(e.from)];
+        const std::string name = e.value < 0
+                                     ? source.op + " " + source.label
+                                     : values_[static_cast<size_t>(e.value)]["name"].get<std::string>();
         Drawn d =
             drawn({(out ? "to " : "from ") + std::string(out ? "outside" : shortName(name, kMaxLetters))},
                   "port", {});
