@@ -9,7 +9,7 @@
 #include "dtc/Passes/analysis/TargetOf.h"
 #include "dtc/Passes/memory/PlanMemory.h"
 #include "dtc/Support/Words.h"
-#include "report/Timeline.h"
+#include "timeline/Timeline.h"
 #include "trace/TraceDrawing.h"
 
 #include <algorithm>

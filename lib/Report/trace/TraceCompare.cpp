@@ -5,7 +5,7 @@
 #include "dtc/IR/text/Text.h"
 #include "dtc/Report/trace/TraceComparison.h"
 #include "dtc/Support/Units.h"
-#include "report/Timeline.h"
+#include "timeline/Timeline.h"
 
 #include <algorithm>
 #include <numeric>

@@ -4,7 +4,7 @@
 #include "dtc/IR/text/Naming.h"
 #include "dtc/Report/view/View.h"
 #include "explain/ReportText.h"
-#include "report/Timeline.h"
+#include "timeline/Timeline.h"
 #include "view/Axis.h"
 #include "view/PipelineDrawing.h"
 #include "view/Svg.h"

@@ -1,6 +1,6 @@
 // Parts of reports: layouts of graphs, layers of a text, steps over time.
 #include "../../../lib/Report/report/SourceIndex.h"
-#include "../../../lib/Report/report/Timeline.h"
+#include "../../../lib/Report/timeline/Timeline.h"
 #include "dtc/IR/text/Text.h"
 #include "dtc/Ops/record/Ops.h"
 #include "dtc/Passes/analysis/PipelineOrder.h"

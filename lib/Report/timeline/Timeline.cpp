@@ -1,4 +1,4 @@
-#include "report/Timeline.h"
+#include "timeline/Timeline.h"
 
 #include "dtc/IR/DevicePrograms.h"
 #include "dtc/IR/LocalShape.h"
