@@ -32,6 +32,13 @@ std::string tableText(const Rows& rows, size_t right, size_t left) {
   return text;
 }
 
+// Both ends of a name: those of layers differ at its end.
+std::string bothEnds(const std::string& name, size_t most) {
+  if (name.size() <= most) return name;
+  const size_t end = (most - 3) * 2 / 3;
+  return name.substr(0, most - 3 - end) + "..." + name.substr(name.size() - end);
+}
+
 std::string opsText(const TraceComparison& c, size_t columns) {
   const bool several = c.functions.size() > 1;
   Rows rows = {{"op", "value", "measured", "modelled", "ratio", "adds", "where"}};
@@ -45,9 +52,10 @@ std::string opsText(const TraceComparison& c, size_t columns) {
     }
     std::string value = op.value;
     if (several) value = c.functions[op.function] + ":" + value;
-    rows.push_back({shortened(op.name, room), shortened(value, 16), durationText(op.measured),
-                    durationText(op.modelled), ratioText(op.measured, op.modelled), addedText(op.added()),
-                    op.place});
+    rows.push_back({shortened(op.name, room),
+                    bothEnds(value, std::clamp<size_t>(columns > 72 ? columns - 72 : 0, 20, 40)),
+                    durationText(op.measured), durationText(op.modelled), ratioText(op.measured, op.modelled),
+                    addedText(op.added()), op.place});
   }
   std::string text = tableText(rows, 2, 6);
   if (c.ops.size() > kListedOps)
