@@ -92,6 +92,13 @@ private:
       return fail(e.byte > text.size() ? "it ends in the middle: the file was cut off, or its run was killed"
                                        : "this is not JSON",
                   here);
+    } catch (const Value::out_of_range& e) { // its message quotes the number, and has no place
+      const std::string_view message = e.what();
+      const size_t open = message.find('\''), close = message.rfind('\'');
+      const bool quoted = open != message.npos && close > open + 1;
+      const size_t at = quoted ? text.find(message.substr(open + 1, close - open - 1)) : text.npos;
+      const auto begin = static_cast<uint32_t>(at == text.npos ? 0 : at);
+      return fail("a number is too large", {begin, begin + 1});
     }
     return true;
   }
