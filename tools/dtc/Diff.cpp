@@ -3,6 +3,7 @@
 #include "Program.h"
 #include "Verbs.h"
 #include "dtc/Report/diff/ProgramDiff.h"
+#include "dtc/Report/explain/StepCost.h"
 #include "dtc/Support/Words.h"
 #include "dtc/Target/Target.h"
 
@@ -21,7 +22,7 @@ namespace {
 struct SideFlags {
   ProgramOptions program;
   LoweringFlags lowering;
-  std::string target = "cpu";
+  std::string target = kReportTarget;
 };
 
 struct DiffFlags {
@@ -34,7 +35,8 @@ struct DiffFlags {
 
 void addSideOptions(CLI::App& app, SideFlags& o) {
   addLoweringOptions(app, o.lowering);
-  app.add_option("--target", o.target, "target to compile for")->type_name("cpu|sm_NN[a]");
+  app.add_option("--target", o.target, "target to compile for, if the text states none (sm_90a)")
+      ->type_name("cpu|sm_NN[a]");
 }
 
 // The words of a text as a shell splits it: quotes keep blanks, a backslash the character after it.

@@ -8,7 +8,7 @@
 #include "dtc/Passes/analysis/PipelineText.h"
 #include "dtc/Passes/trace/CommContracts.h"
 #include "dtc/Passes/trace/TraceCollectives.h"
-#include "dtc/Report/explain/ExplainProgram.h"
+#include "dtc/Report/explain/StepCost.h"
 #include "dtc/Session/Session.h"
 #include "dtc/Target/Target.h"
 #include <CLI/CLI.hpp>
@@ -202,6 +202,8 @@ Result<int> explainWhole(Environment& env, const ExplainFlags& o, Module& m, Fun
     return edited;
   };
   ProgramReport report = explainCollectives(m, *trace, how, again);
+  const auto step =
+      stepCostOf(m, m.findFunction(name), o.lowering, o.target.empty() ? kReportTarget : o.target);
   addLocal(report, m, m.findFunction(name), o);
   if (!o.target.empty()) {
     report.rings = explainRings(*trace, o.target, diags);
@@ -210,9 +212,11 @@ Result<int> explainWhole(Environment& env, const ExplainFlags& o, Module& m, Fun
   const auto decisions = explainDecisions(trace->propagated, trace->report);
   const OpCollectives runs = opCollectives(*trace);
   if (o.json)
-    env.out(programJson(report, explainProgram(trace->propagated, trace->report, &runs), decisions));
+    env.out(programJson(report, explainProgram(trace->propagated, trace->report, &runs), decisions,
+                        step ? &*step : nullptr));
   else
-    env.out(o.limits ? limitsText(report) : collectivesText(report, decisions, {o.full, o.top}));
+    env.out((o.limits ? limitsText(report) : collectivesText(report, decisions, {o.full, o.top})) +
+            (step ? stepCostText(*step) : ""));
   return kExitDone;
 }
 

@@ -7,6 +7,8 @@
 #include "dtc/IR/DevicePrograms.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/text/Naming.h"
+#include "dtc/Passes/analysis/TargetOf.h"
+#include "dtc/Report/explain/StepCost.h"
 #include "dtc/Session/Session.h"
 #include "dtc/Support/Suggest.h"
 #include "dtc/Support/Words.h"
@@ -24,7 +26,8 @@ struct ViewOptions {
   std::vector<std::string> values, named;
   LoweringFlags lowering;
   std::string what, format, out = "-"; // empty if not given
-  std::string traced, machine;         // of a trace: --program, --machine
+  std::string target = kReportTarget;
+  std::string traced, machine; // of a trace: --program, --machine
   bool json = false;
 };
 
@@ -97,6 +100,7 @@ private:
       env_.err(
           "note: the pipeline is not drawn: its text does not have each part of each micro-batch in an order "
           "in which stages can compute them\n");
+    const auto step = stepCostOf(m_, func_);
     const ViewTimelines timelines = viewTimelines(m_, func_);
     if (timelines.functions.size() > 1)
       all += (all.empty() ? "" : "\n") + timelinesText(timelines, columnsOfOutput());
@@ -106,13 +110,21 @@ private:
       all += (all.empty() ? "" : "\n") + scheduleText(*s, columnsOfOutput());
       functions.push_back(*std::move(s));
     }
+    if (step) all += "\n" + stepCostText(*step);
+    if (o_.json && step) return writeOut(env_, o_.out, scheduleJson(functions, *step));
     return finish(functions[0].title,
                   text() ? all : scheduleSvg(functions, timelines, pipeline ? &*pipeline : nullptr));
   }
 
+  // That a schedule is compiled for.
+  std::string target() const {
+    const std::string stated = writtenTarget(m_, func_);
+    return stated.empty() ? o_.target : stated;
+  }
+
   // Runs the remaining passes of the standard pipeline up to this stage.
   bool lower(Stage to) {
-    Session session(std::move(m_), func_, o_.lowering.pipeline());
+    Session session(std::move(m_), func_, o_.lowering.pipeline(target()));
     if (to == Stage::Propagated) // show the program as written: ops are not decomposed
       session.skips = [](const PassStep& s) {
         return s.pass->produces == Level::Global && std::string_view(s.pass->name) != "autodiff";
@@ -251,8 +263,9 @@ Result<int> runViewTrace(Environment& env, const ViewOptions& o) {
 Result<int> runView(Environment& env, ViewOptions& o) {
   DTC_TRY(const bool trace, isTrace(env, o.program.file));
   if (trace) return runViewTrace(env, o);
-  if (o.json || !o.traced.empty() || !o.machine.empty())
-    return usageError("--json, --program and --machine are for traces of `dtc run --trace`");
+  if ((o.json && o.what != "schedule") || !o.traced.empty() || !o.machine.empty())
+    return usageError("--program and --machine are for traces of `dtc run --trace`, --json for those and for "
+                      "--what schedule");
   DTC_TRY(const bool log, isLog(env, o.program.file));
   if (log) return runViewLogs(env, o);
   if (o.what.empty()) o.what = "sharding";
@@ -261,6 +274,7 @@ Result<int> runView(Environment& env, ViewOptions& o) {
   if (o.what == "layout" && o.format != "text")
     return usageError("--what layout supports --format text only, not " + o.format);
   if (Status s = checkChoices(o.lowering); !s) return s.error();
+  if (auto known = targetNamed(o.target); !known) return known.error();
   DTC_TRY(auto m, loadProgram(env, o.program));
   for (const auto* names : {&o.named, &o.values})
     for (const std::string& name : *names)
@@ -298,8 +312,11 @@ Verb viewVerb() {
         ->type_name("sharding|mesh|layout|graph|schedule")
         ->check(CLI::IsMember({"sharding", "mesh", "layout", "graph", "schedule"}).description(""));
     addPipelineOption(app, o->lowering);
+    app.add_option("--target", o->target, "of a schedule: compile for it, if the text states none (sm_90a)")
+        ->type_name("cpu|sm_NN[a]");
     app.add_option("-o", o->out, "output file; - is standard output")->type_name("OUT");
-    app.add_flag("--json", o->json, "of a trace: print the comparison as JSON (docs/cli.md)");
+    app.add_flag("--json", o->json,
+                 "of a schedule, or of a trace and its comparison: print it as JSON (docs/cli.md)");
     app.add_option("--program", o->traced, "of a trace: the program that ran, if the trace does not have it")
         ->type_name("FILE");
     app.add_option("--machine", o->machine, "of a trace: the model's machine, in 1/s and s")

@@ -40,8 +40,8 @@ Amounts amountsOf(DiffBudget::Of of, const ProgramDiff& d) {
   };
   switch (of) {
   case DiffBudget::Bytes:
-    return {"received bytes", static_cast<double>(d.a.communication.bytes),
-            static_cast<double>(d.b.communication.bytes)};
+    return {"number of received bytes", static_cast<double>(d.a.receivedBytes),
+            static_cast<double>(d.b.receivedBytes)};
   case DiffBudget::Time: return {"time", d.a.seconds, d.b.seconds};
   case DiffBudget::Memory: break;
   }

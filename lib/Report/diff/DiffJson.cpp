@@ -65,8 +65,10 @@ Json json(const DiffRow& r) { return {{"label", r.label}, {"a", json(r.a)}, {"b"
 Json json(const DiffTotals& t) {
   Json out = json(t.communication);
   out["compute_seconds"] = t.computeSeconds;
-  out["pipeline_seconds"] = t.pipelineSeconds;
+  out["schedule_seconds"] = t.scheduleSeconds;
+  out["schedule_bytes"] = t.scheduleBytes;
   out["step_seconds"] = t.seconds;
+  out["received_bytes"] = t.receivedBytes;
   out["peak_bytes"] = orNull(t.peakBytes);
   return out;
 }

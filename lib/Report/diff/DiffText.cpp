@@ -22,6 +22,10 @@ std::string bytesChange(int64_t a, int64_t b) {
   return a == b ? "" : sign(b < a ? -1 : 1) + bytesText(b < a ? a - b : b - a);
 }
 
+std::string signedBytes(int64_t bytes) {
+  return (bytes < 0 ? "-" : "") + bytesText(bytes < 0 ? -bytes : bytes);
+}
+
 std::string countChange(int64_t a, int64_t b) {
   return a == b ? "" : (b < a ? "" : "+") + std::to_string(b - a);
 }
@@ -225,9 +229,9 @@ private:
     if (d_.comparesCosts) {
       const DiffTotals &a = d_.a, &b = d_.b;
       if (d_.empty()) text += ": nothing changed";
-      text += "\nreceived " + between(bytesText(a.communication.bytes), bytesText(b.communication.bytes),
-                                      percent(static_cast<double>(a.communication.bytes),
-                                              static_cast<double>(b.communication.bytes)));
+      text += "\nreceived " +
+              between(bytesText(a.receivedBytes), bytesText(b.receivedBytes),
+                      percent(static_cast<double>(a.receivedBytes), static_cast<double>(b.receivedBytes)));
       text += ", time " + between(timeText(a.seconds), timeText(b.seconds), percent(a.seconds, b.seconds));
       if (a.peakBytes && b.peakBytes)
         text += ", memory " +
@@ -411,11 +415,16 @@ private:
     rows.push_back({"messages", std::to_string(a.messages), std::to_string(b.messages),
                     countChange(a.messages, b.messages),
                     percent(static_cast<double>(a.messages), static_cast<double>(b.messages))});
-    bytes("received", a.bytes, b.bytes);
+    bytes("received in them", a.bytes, b.bytes);
+    if (d_.a.scheduleBytes != 0 || d_.b.scheduleBytes != 0)
+      rows.push_back({"less or more in the schedule", signedBytes(d_.a.scheduleBytes),
+                      signedBytes(d_.b.scheduleBytes), bytesChange(d_.a.scheduleBytes, d_.b.scheduleBytes),
+                      ""});
+    bytes("received", d_.a.receivedBytes, d_.b.receivedBytes);
     time("communication", a.seconds, b.seconds);
     time("not overlapped", a.exposed, b.exposed);
     time("computation", d_.a.computeSeconds, d_.b.computeSeconds);
-    time("pipeline", d_.a.pipelineSeconds, d_.b.pipelineSeconds);
+    time("fusion, overlap, waits", d_.a.scheduleSeconds, d_.b.scheduleSeconds);
     time("time", d_.a.seconds, d_.b.seconds);
     if (d_.a.peakBytes && d_.b.peakBytes) bytes("memory", *d_.a.peakBytes, *d_.b.peakBytes);
     w_.heading("total, per device");

@@ -35,8 +35,9 @@ DiffTotals totalsOf(const ProgramSnapshot& p) {
   DiffTotals t;
   for (const SnapshotCollective& c : p.collectives) t.communication.add(sumsOf(c));
   t.computeSeconds = computeSeconds(p);
-  t.pipelineSeconds = p.pipelineSeconds;
-  t.seconds = t.computeSeconds + t.communication.exposed + t.pipelineSeconds;
+  t.scheduleSeconds = p.scheduleSeconds, t.scheduleBytes = p.scheduleBytes;
+  t.seconds = t.computeSeconds + t.communication.exposed + t.scheduleSeconds;
+  t.receivedBytes = saturatedSum(t.communication.bytes, t.scheduleBytes);
   if (p.memory) t.peakBytes = p.memory->peakBytes;
   return t;
 }
@@ -198,14 +199,30 @@ private:
     sortRows(out_.computations, [](const DiffComputation& c) { return -std::abs(c.b - c.a); });
   }
 
-  // Buffers are matched by name, and by type where they have none.
+  // By the name of its statement: the node, which renamed statements share.
+  std::unordered_map<std::string, size_t> nodesByName(const ProgramSnapshot& p, bool inB) const {
+    std::unordered_map<std::string, size_t> nodes;
+    if (out_.comparesStatements)
+      for (size_t i = 0; i < p.statements.size(); ++i)
+        if (!p.statements[i].generated && p.statements[i].op != "result")
+          nodes.emplace(p.statements[i].name, node(static_cast<int32_t>(i), inB));
+    return nodes;
+  }
+
+  // Buffers are matched by statement, then by name, and by type where they have none.
   void buffers() {
     const std::vector<SnapshotBuffer>& a = a_.memory->alive;
     const std::vector<SnapshotBuffer>& b = b_.memory->alive;
     std::vector<int32_t> ab(a.size(), -1);
     std::vector<bool> taken(b.size(), false);
-    for (int pass = 0; pass < 3; ++pass) {
-      const auto key = [&](const SnapshotBuffer& s) {
+    const auto nodesA = nodesByName(a_, false), nodesB = nodesByName(b_, true);
+    for (int pass = -1; pass < 3; ++pass) {
+      const auto key = [&](const SnapshotBuffer& s, bool inB) {
+        if (pass < 0) {
+          const auto& nodes = inB ? nodesB : nodesA;
+          const auto at = nodes.find(s.value);
+          return at == nodes.end() ? "" : s.what + "|" + std::to_string(at->second) + "|" + s.type;
+        }
         const bool named = patternOf(s.value).text != "%#";
         if (pass == 0) return named ? s.what + "|" + s.value + "|" + s.type : "";
         if (pass == 1) return named ? s.what + "|" + s.value : "";
@@ -213,10 +230,10 @@ private:
       };
       std::unordered_map<std::string, std::deque<size_t>> free;
       for (size_t i = 0; i < a.size(); ++i)
-        if (ab[i] < 0) free[key(a[i])].push_back(i);
+        if (ab[i] < 0) free[key(a[i], false)].push_back(i);
       free.erase("");
       for (size_t j = 0; j < b.size(); ++j) {
-        const auto it = taken[j] ? free.end() : free.find(key(b[j]));
+        const auto it = taken[j] ? free.end() : free.find(key(b[j], true));
         if (it == free.end() || it->second.empty()) continue;
         ab[it->second.front()] = static_cast<int32_t>(j), taken[j] = true;
         it->second.pop_front();
@@ -299,8 +316,8 @@ void DiffSums::add(const DiffSums& other) {
 
 bool ProgramDiff::empty() const {
   return causes.empty() && shardings.empty() && collectives.empty() && computations.empty() &&
-         buffers.empty() && types == 0 && generated == 0 && same(a.pipelineSeconds, b.pipelineSeconds) &&
-         (!a.peakBytes || !b.peakBytes || a.peakBytes == b.peakBytes);
+         buffers.empty() && types == 0 && generated == 0 && same(a.scheduleSeconds, b.scheduleSeconds) &&
+         a.scheduleBytes == b.scheduleBytes && (!a.peakBytes || !b.peakBytes || a.peakBytes == b.peakBytes);
 }
 
 ProgramDiff diffPrograms(const ProgramSnapshot& a, const ProgramSnapshot& b) { return Differ(a, b).run(); }

@@ -4,9 +4,10 @@
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Passes/analysis/PipelineText.h"
+#include "dtc/Passes/analysis/TargetOf.h"
 #include "dtc/Passes/memory/MemoryReport.h"
 #include "dtc/Passes/trace/CommContracts.h"
-#include "dtc/Report/explain/ExplainProgram.h"
+#include "dtc/Report/explain/StepCost.h"
 #include "dtc/Session/Session.h"
 #include "dtc/Support/Units.h"
 #include "dtc/Support/Words.h"
@@ -27,12 +28,18 @@ PropagateOptions propagationOf(const LoweringFlags& flags) {
   return options;
 }
 
+// The one that the text states, else `target`.
+std::string targetFor(const Module& written, FuncId entry, const std::string& target) {
+  const std::string stated = writtenTarget(written, entry);
+  return stated.empty() ? target : stated;
+}
+
 class Recorder {
 public:
   Recorder(const Module& written, FuncId entry, const LoweringFlags& flags, const std::string& target,
            Diagnostics& diags)
       : written_(written), entry_(entry), name_(written.strings[written[entry].name]), flags_(flags),
-        target_(target), options_(propagationOf(flags)), diags_(diags) {}
+        target_(targetFor(written, entry, target)), options_(propagationOf(flags)), diags_(diags) {}
 
   ProgramSnapshot run(ProgramSnapshot::Extent extent) {
     out_.name = written_.source.name;
@@ -157,6 +164,7 @@ private:
     if (done && stages) pipeline(session);
     if (done) done = session.lower(Stage::Placed, quiet);
     if (!done) return noMemory(done, session, quiet);
+    schedule(session);
     const Module& m = session.module();
     for (FuncId f : functionsOfProgram(m, session.entry())) {
       const auto plan = readMemoryPlan(m, f, quiet);
@@ -180,16 +188,24 @@ private:
     if (out_.noMemory.empty()) out_.noMemory = "it could not be planned";
   }
 
-  // The stages run at the same time: the schedule's duration replaces the sum of their times.
+  // The schedule replaces the sums over ops and collectives.
+  void schedule(Session& session) {
+    const auto cost = stepCostOf(session.module(), session.entry());
+    if (!cost) return;
+    double seconds = out_.otherSeconds, bytes = 0;
+    for (const SnapshotStatement& s : out_.statements) seconds += s.seconds;
+    for (const SnapshotCollective& c : out_.collectives) {
+      seconds += c.exposed;
+      bytes += static_cast<double>(c.bytes) * static_cast<double>(c.count);
+    }
+    out_.scheduleSeconds = cost->seconds - seconds;
+    if (bytes < 9e18) out_.scheduleBytes = cost->bytesReceived - static_cast<int64_t>(bytes);
+    out_.complete = out_.complete && cost->complete;
+  }
+
   void pipeline(Session& session) {
     const auto run = readPipeline(session.module(), session.entry());
     if (!run) return;
-    double end = 0, sum = out_.otherSeconds;
-    for (const auto& device : run->order)
-      for (const PipelineAction& action : device) end = std::max(end, action.end);
-    for (const SnapshotStatement& s : out_.statements) sum += s.seconds;
-    for (const SnapshotCollective& c : out_.collectives) sum += c.exposed;
-    out_.pipelineSeconds = end - sum;
     set("pipeline", std::to_string(run->shape.devices) + " devices of " + std::to_string(run->shape.chunks) +
                         (run->shape.chunks == 1 ? " stage" : " stages") + ", " +
                         std::to_string(run->shape.microbatches) + " micro-batches");
@@ -199,7 +215,7 @@ private:
   FuncId entry_;
   std::string name_;
   const LoweringFlags& flags_;
-  const std::string& target_;
+  std::string target_;
   PropagateOptions options_;
   Diagnostics& diags_;
   ProgramSnapshot out_;

@@ -98,11 +98,11 @@ public:
         fail(path + key, "true or false");
     }
   }
-  void read(const Json& j, const char* key, const std::string& path, int64_t& out) {
+  void read(const Json& j, const char* key, const std::string& path, int64_t& out, bool negative = false) {
     if (const auto it = j.find(key); it != j.end() && !it->is_null()) {
       const bool fits =
           it->is_number_integer() && !(it->is_number_unsigned() && it->get<uint64_t>() > uint64_t{INT64_MAX});
-      if (fits && it->get<int64_t>() >= 0)
+      if (fits && (negative || it->get<int64_t>() >= 0))
         out = it->get<int64_t>();
       else
         fail(path + key, "an integer of at least 0");
@@ -157,7 +157,9 @@ private:
     out_.extent = static_cast<ProgramSnapshot::Extent>(std::min<ptrdiff_t>(found - kExtents, 2));
     fields_.read(j_, "complete", "", out_.complete);
     fields_.read(j_, "other_seconds", "", out_.otherSeconds);
-    fields_.read(j_, "pipeline_seconds", "", out_.pipelineSeconds, true);
+    fields_.read(j_, "pipeline_seconds", "", out_.scheduleSeconds, true); // of dtc before 0.2
+    fields_.read(j_, "schedule_seconds", "", out_.scheduleSeconds, true);
+    fields_.read(j_, "schedule_bytes", "", out_.scheduleBytes, true);
     fields_.read(j_, "no_memory", "", out_.noMemory);
     settings();
     statements("written", out_.written);
@@ -289,6 +291,20 @@ private:
     if (total == j_.end() || !fields_.object(*total, "total")) return;
     fields_.read(*total, "compute_seconds", "total.", out_.otherSeconds);
     fields_.read(*total, "complete", "total.", out_.complete);
+    step();
+  }
+
+  // The schedule's numbers of `explain --json`.
+  void step() {
+    const auto step = j_.find("step");
+    if (step == j_.end() || step->is_null() || !fields_.object(*step, "step")) return;
+    double seconds = out_.otherSeconds, stepSeconds = 0;
+    int64_t bytes = 0, stepBytes = 0, memory = 0;
+    fields_.read(*step, "seconds", "step.", stepSeconds);
+    fields_.read(*step, "bytes_received", "step.", stepBytes);
+    fields_.read(*step, "memory_bytes", "step.", memory);
+    for (const SnapshotCollective& c : out_.collectives) seconds += c.exposed, bytes += c.bytes * c.count;
+    out_.scheduleSeconds = stepSeconds - seconds, out_.scheduleBytes = stepBytes - bytes;
   }
 
   const Json& j_;
@@ -312,7 +328,8 @@ std::string snapshotJson(const ProgramSnapshot& p) {
                     ",\n\"written\": " + lines(written) + ",\n\"statements\": " + lines(statements) +
                     ",\n\"collectives\": " + lines(collectives) +
                     ",\n\"other_seconds\": " + Json(p.otherSeconds).dump() +
-                    ",\n\"pipeline_seconds\": " + Json(p.pipelineSeconds).dump();
+                    ",\n\"schedule_seconds\": " + Json(p.scheduleSeconds).dump() +
+                    ",\n\"schedule_bytes\": " + std::to_string(p.scheduleBytes);
   if (p.memory) {
     Json alive = Json::array();
     for (const SnapshotBuffer& b : p.memory->alive)

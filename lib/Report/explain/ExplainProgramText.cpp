@@ -433,7 +433,7 @@ static nlohmann::ordered_json ringsJson(const RingReport& r) {
 }
 
 std::string programJson(const ProgramReport& r, const std::vector<ExplainReshard>& reshards,
-                        const std::vector<ExplainDecision>& decisions) {
+                        const std::vector<ExplainDecision>& decisions, const StepCost* step) {
   nlohmann::ordered_json out;
   out["collectives"] = nlohmann::ordered_json::array();
   for (const ProgramCollective& c : r.collectives) out["collectives"].push_back(json(c));
@@ -476,6 +476,7 @@ std::string programJson(const ProgramReport& r, const std::vector<ExplainReshard
                   {"seconds", r.commSeconds},
                   {"compute_seconds", r.computeSeconds},
                   {"complete", r.complete}};
+  if (step) out["step"] = stepCostJson(*step);
   out["repeated"] = {{"collectives", r.repeated.count},
                      {"bytes_received", std::llround(std::min(r.repeated.bytes, 9e18))},
                      {"seconds", r.repeated.seconds}};

@@ -5,9 +5,12 @@
 
 namespace dtc {
 
+struct StepCost;
 [[nodiscard]] std::string timeText(double seconds); // "3.0 us", "1.25 ms"
 // "costs are for B = 1024: --dim B=N gives another size"
 [[nodiscard]] std::string assumedText(const std::vector<std::string>& symbols);
+// {"target", "seconds", "bytes_received", "memory_bytes", "complete", "axes"}
+[[nodiscard]] nlohmann::ordered_json stepCostJson(const StepCost&);
 [[nodiscard]] nlohmann::ordered_json assumedJson(const std::vector<std::string>& symbols);
 // "%arg0 (params['head'])"
 [[nodiscard]] std::string namedText(const std::string& value, const std::string& userName);

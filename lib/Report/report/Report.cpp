@@ -3,11 +3,13 @@
 #include "dtc/IR/DevicePrograms.h"
 #include "dtc/Ops/record/Ops.h"
 #include "dtc/Passes/analysis/TargetOf.h"
+#include "dtc/Report/explain/StepCost.h"
 #include "dtc/Report/trace/TraceComparison.h"
 #include "dtc/Session/Session.h"
 #include "dtc/Support/DiagnosticsJson.h"
 #include "dtc/Support/EmbeddedFile.h"
 #include "dtc/Version.h"
+#include "explain/ReportText.h"
 #include "report/GraphData.h"
 #include "report/PlacedData.h"
 
@@ -131,6 +133,8 @@ private:
       placed.schedule[0]["pipeline"] = pipelineData(*pipeline);
       placed.schedule[0]["pipeline"]["idle_share"] = placed.idleShare;
     }
+    if (const auto cost = stepCostOf(session.module(), session.entry()))
+      out_["step"] = ReportValue(stepCostJson(*cost));
     data_.error = placed.error;
     out_["schedule"] = std::move(placed.schedule);
     out_["memory"] = std::move(placed.memory);

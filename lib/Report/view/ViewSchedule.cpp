@@ -3,15 +3,17 @@
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/text/Naming.h"
 #include "dtc/Passes/memory/PlanMemory.h"
+#include "dtc/Report/explain/StepCost.h"
 #include "dtc/Report/view/View.h"
 #include "dtc/Support/Units.h"
+#include "explain/ReportText.h"
 #include "view/PipelineDrawing.h"
 #include "view/Svg.h"
 
 #include <algorithm>
 
 namespace dtc {
-static std::string axesOf(const Module& m, OpId o) {
+static std::string axesText(const Module& m, OpId o) {
   std::string text;
   AttrId axes = m.attr(o, "axes");
   if (!axes.valid()) return text;
@@ -27,7 +29,7 @@ static ViewSchedule::Step stepOf(const Module& m, OpId o, const Naming& names) {
   const OpRecord& record = m.record(o);
   ViewSchedule::Step step;
   step.what = record.name;
-  step.stream = isLoadTimeOp(m, o) ? "load" : record.isCollective() ? "comm" + axesOf(m, o) : "compute";
+  step.stream = isLoadTimeOp(m, o) ? "load" : record.isCollective() ? "comm" + axesText(m, o) : "compute";
   if (AttrId kind = m.attr(o, "kind"); kind.valid() && record.regions == RegionKind::Fused)
     step.what = std::string(m.strings[m.attrs[kind].text]);
   for (uint32_t r = 0; r < m[o].numResults; ++r) step.result += (r ? ", " : "") + names(m.result(o, r));
@@ -143,6 +145,18 @@ std::string scheduleSvg(std::span<const ViewSchedule> functions, const ViewTimel
   y = drawTimelines(svg, timelines, y) + 40;
   for (const ViewSchedule& s : functions) y = drawFunction(svg, s, y) + 40;
   return svg.finish();
+}
+
+std::string scheduleJson(std::span<const ViewSchedule> functions, const StepCost& cost) {
+  nlohmann::ordered_json out = {{"step", stepCostJson(cost)}, {"functions", nlohmann::ordered_json::array()}};
+  for (const ViewSchedule& s : functions) {
+    auto steps = nlohmann::ordered_json::array();
+    for (const ViewSchedule::Step& step : s.steps)
+      steps.push_back(
+          {{"stream", step.stream}, {"what", step.what}, {"result", step.result}, {"live_bytes", step.live}});
+    out["functions"].push_back({{"title", s.title}, {"arena_bytes", s.arena}, {"steps", std::move(steps)}});
+  }
+  return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 } // namespace dtc

@@ -64,8 +64,11 @@ struct DiffRow {
 
 struct DiffTotals {
   DiffSums communication;
-  double computeSeconds = 0, pipelineSeconds = 0;
-  double seconds = 0; // of a step: computation, exposed communication, and what a pipeline saves or adds
+  double computeSeconds = 0;
+  double scheduleSeconds = 0; // what the schedule adds to computation and exposed communication, or saves
+  int64_t scheduleBytes = 0;  // likewise to the received bytes
+  double seconds = 0;         // of a step: the schedule's (StepCost)
+  int64_t receivedBytes = 0;  // likewise
   std::optional<int64_t> peakBytes;
 };
 

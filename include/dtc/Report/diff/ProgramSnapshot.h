@@ -59,8 +59,11 @@ struct ProgramSnapshot {
   std::vector<SnapshotStatement> written;                    // of the text; without shardings but annotations
   std::vector<SnapshotStatement> statements; // of the entry after inlining and autodiff, with shardings
   std::vector<SnapshotCollective> collectives;
-  double otherSeconds = 0;    // computation that belongs to no statement
-  double pipelineSeconds = 0; // of a pipeline: its duration less the time of all stages one after the other
+  double otherSeconds = 0; // computation that belongs to no statement
+  // Of the schedule (StepCost): its time and received bytes, less those of the ops and collectives above. Ops are
+  // fused, messages overlap, collectives are repeated, and a device computes its own stages alone.
+  double scheduleSeconds = 0;
+  int64_t scheduleBytes = 0;
   std::optional<SnapshotMemory> memory;
   std::string noMemory; // why `memory` is unknown
   bool complete = true; // all sizes and iteration counts are known

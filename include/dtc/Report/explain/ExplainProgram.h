@@ -137,6 +137,8 @@ struct ExplainOptions {
 [[nodiscard]] ProgramReport explainCollectives(const Module& prepared, CollectiveTrace& trace,
                                                const ExplainOptions&, const PrepareProgram&);
 
+struct StepCost; // StepCost.h
+
 struct ExplainTextOptions {
   bool full = false; // every collective and decision
   size_t top =
@@ -147,6 +149,6 @@ struct ExplainTextOptions {
 [[nodiscard]] std::string limitsText(const ProgramReport&);
 // One JSON document; docs/cli.md documents its fields.
 [[nodiscard]] std::string programJson(const ProgramReport&, const std::vector<ExplainReshard>&,
-                                      const std::vector<ExplainDecision>&);
+                                      const std::vector<ExplainDecision>&, const StepCost* = nullptr);
 
 } // namespace dtc

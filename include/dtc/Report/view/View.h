@@ -86,6 +86,7 @@ struct ViewTimeline {
   double seconds = 0; // of the program
   double computing = 0, exposed = 0, waiting = 0;
 };
+struct StepCost;
 struct ViewTimelines {
   std::vector<ViewTimeline> functions;
   double idleShare =
@@ -98,6 +99,8 @@ struct ViewTimelines {
 // For a placed function. Input errors: sizes that are not bound.
 [[nodiscard]] Result<ViewSchedule> viewSchedule(const Module&, FuncId);
 [[nodiscard]] std::string scheduleText(const ViewSchedule&, size_t columns);
+// {"step": …, "functions": [{"title", "arena_bytes", "steps"}]}: docs/cli.md.
+[[nodiscard]] std::string scheduleJson(std::span<const ViewSchedule>, const StepCost&);
 // `pipeline`: drawn above; may be null.
 [[nodiscard]] std::string scheduleSvg(std::span<const ViewSchedule>, const ViewTimelines&,
                                       const PipelineRun* pipeline = nullptr);

@@ -49,11 +49,11 @@ function header(current) {
   const p = state.program, head = byId("head");
   const fact = (name, value) => value ? el("span", {class: "fact"}, name + " ", el("b", {}, value)) : "";
   document.title = p.name.replace(/.*\//, "") + " · dtc report";
-  const most = p.memories.length ? Math.max(...p.memories.map((m) => m.arena_bytes)) : 0, longest = p.schedules.length ? Math.max(...p.schedules.map((s) => s.us)) : 0;
+  const step = p.step, most = (text) => step.complete ? text : "≥ " + text;
   head.replaceChildren(doc.programs.length > 1 ? el("select", {"aria-label": "program", on: {change: (e) => useProgram(Number(e.target.value))}}, doc.programs.map((q, i) => el("option", {value: i, selected: i === current}, q.name)))
     : el("h1", {title: p.name}, p.name.replace(/.*\//, "")),
-    fact("devices", p.mesh ? p.mesh.devices.toLocaleString("en") + " (" + p.mesh.axes.map((a) => `${a.name}=${a.size}`).join(", ") + ")" : "1"), fact("run", longest ? timeText(longest) : ""),
-    fact("received", p.communication ? bytesText(p.communication.bytes) : ""), fact("memory", most ? bytesText(most) : ""),
+    fact("devices", p.mesh ? p.mesh.devices.toLocaleString("en") + " (" + p.mesh.axes.map((a) => `${a.name}=${a.size}`).join(", ") + ")" : p.reached === "nothing" ? "" : "1"), fact("run", step ? most(timeText(step.seconds * 1e6)) : ""),
+    fact("received", step && step.bytes_received ? most(bytesText(step.bytes_received)) : ""), fact("memory", step ? bytesText(step.memory_bytes) : ""),
     el("span", {class: "tools"}, el("input", {id: "search", type: "search", placeholder: "search  /", "aria-label": "search", on: {input: search, keydown: (e) => e.key === "Enter" && search(e, true)}}),
       el("button", {id: "theme", title: "light or dark", on: {click: () => { document.documentElement.dataset.theme = dark() ? "" : "dark"; redraw(); }}}, "◐")));
   for (const old of document.querySelectorAll(".banner")) old.remove();

@@ -7,11 +7,11 @@ communicationPane.draw = (pane) => {
   if (!c) { pane.append(missing("reasons of the communication")); return; }
   communicationPane.open.clear();
   if (!c.collectives.length) { pane.append(el("p", {}, p.schedule && p.schedule.pipeline ? "The stages of the pipeline exchange messages; there is not any other communication." : "This program does not communicate.")); return; }
-  pane.append(el("p", {class: "note"}, `One run receives ${bytesText(c.bytes)} on each device, in ${timeText(c.us)} without overlap on the nominal machine; computation takes ${timeText(c.compute_us)} before ops are fused to kernels.` + (c.complete ? "" : " Loops of unknown length count once.")));
+  pane.append(el("p", {class: "note"}, `The collectives below receive ${bytesText(c.bytes)}, in ${timeText(c.us)} without overlap on the nominal machine; computation takes ${timeText(c.compute_us)} before ops are fused to kernels` + (p.schedule && p.schedule.pipeline ? ". These are sums over all stages of the pipeline; a device has its own alone, and messages to other stages: see By axis." : ".") + (p.step && p.step.bytes_received !== c.bytes ? ` In the schedule, a device receives ${bytesText(p.step.bytes_received)}` + (p.schedule && p.schedule.pipeline ? "." : ", since recomputation repeats collectives in the backward part.") : "") + (c.complete ? "" : " Loops of unknown length count once.")));
   const sums = (title, rows, name) => rows.length < 1 ? "" : el("div", {}, el("h2", {}, title), el("table", {}, el("tr", {}, el("th", {}, name), ["messages", "received", "time"].map((t) => el("th", {class: "r"}, t))),
     rows.slice(0, 12).map((r) => el("tr", {}, el("td", {}, name === "axis" ? el("span", {class: "ax", style: `color:${axisColor(r.label.split(", ")[0])}`, "data-k": keys("a" + p.axes.indexOf(r.label))}, r.label) : r.label + (r.layers > 1 ? ` (${r.layers} layers)` : "")), el("td", {class: "r"}, r.count.toLocaleString("en")), el("td", {class: "r"}, bytesText(r.bytes_received)), el("td", {class: "r"}, timeText(r.seconds * 1e6)))), ));
   const s = c.summary;
-  pane.append(el("div", {class: "tables"}, sums("By axis", s.axes, "axis"), sums("By kind", s.kinds, "kind"), s.layers.length > 1 ? sums("By layer", s.layers, "layer") : ""));
+  pane.append(el("div", {class: "tables"}, sums(p.step ? "By axis, in the schedule" : "By axis", p.step ? p.step.axes : s.axes, "axis"), sums("By kind", s.kinds, "kind"), s.layers.length > 1 ? sums("By layer", s.layers, "layer") : ""));
   if ((s.axis_limits || []).length)
     pane.append(el("div", {class: "wide"}, el("h2", {}, "Lower bounds"), el("table", {}, el("tr", {}, el("th", {}, "axis"), ["time", "of it latency", "exposed at least"].map((t) => el("th", {class: "r"}, t))),
       s.axis_limits.map((a) => el("tr", {}, el("td", {class: "ax", style: `color:${axisColor(a.axis)}`}, a.axis), el("td", {class: "r"}, timeText(a.seconds * 1e6)), el("td", {class: "r"}, timeText(a.latency_seconds * 1e6)), el("td", {class: "r"}, timeText(a.exposed_seconds * 1e6)))))));
@@ -34,7 +34,7 @@ function collectiveRow(c, i, most) {
     if (c.change.length) {
       const p = state.program.communication, before = p.us + p.compute_us;
       body.append(el("div", {}, el("b", {}, "Tried: "), c.change.map((e) => el("div", {}, "write ", el("code", {}, e.after), " for ", el("code", {}, e.before), ` on ${e.of} (${placesIn(e.location)})`)),
-        `It is then gone: the program takes ${timeText(c.seconds_after * 1e6)} instead of ${timeText(before)}, with ${plural(c.collectives_after, "collective")}.`));
+        `It is then gone: the program takes ${timeText(c.seconds_after * 1e6)} instead of ${timeText(before)} (sums of ops and messages, before scheduling), with ${plural(c.collectives_after, "collective")}.`));
     } else if (c.no_change) body.append(el("div", {class: "note"}, c.no_change));
     body.append(el("div", {}, "lines: ", c.lines.slice(0, 8).map((l) => [lineLink(l), " "])));
   };
