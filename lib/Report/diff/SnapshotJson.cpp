@@ -157,7 +157,7 @@ private:
     out_.extent = static_cast<ProgramSnapshot::Extent>(std::min<ptrdiff_t>(found - kExtents, 2));
     fields_.read(j_, "complete", "", out_.complete);
     fields_.read(j_, "other_seconds", "", out_.otherSeconds);
-    fields_.read(j_, "pipeline_seconds", "", out_.scheduleSeconds, true); // of dtc before 0.2
+    fields_.read(j_, "pipeline_seconds", "", out_.scheduleSeconds, true); // of an earlier dtc
     fields_.read(j_, "schedule_seconds", "", out_.scheduleSeconds, true);
     fields_.read(j_, "schedule_bytes", "", out_.scheduleBytes, true);
     fields_.read(j_, "no_memory", "", out_.noMemory);
