@@ -10,7 +10,7 @@
 #include "dtc/Support/Units.h"
 #include "dtc/Support/Words.h"
 #include "explain/ReportText.h"
-#include "report/Timeline.h"
+#include "timeline/Timeline.h"
 
 #include <algorithm>
 #include <cmath>
