@@ -1,4 +1,4 @@
-"""Pages of `dtc report` in a browser: nothing overlaps or is cut off, at 1280 and at 390 pixels; layers fold and unfold; what
+"""Pages of `dtc report` and `dtc diff` in a browser: nothing overlaps or is cut off, at 1280 and at 390 pixels; layers fold and unfold; what
 is selected lights up in all panes; the page loads nothing. In headless Chromium, where that is installed."""
 
 import html
@@ -26,6 +26,13 @@ func @main(%x: f32[2, 3, 32, 16] @m{_, _, h, _}, %w: f32[8, 3, 3, 3]) -> (%y: f3
 }
 """
 WRONG = "mesh @m = [d=2]\n\nfunc @main(%x: f32[4, 8] @m{d, _}, %w: f32[9, 2]) -> (%y: f32[4, 2]) {\n  %y = matmul %x, %w\n  return %y\n}\n"
+# Two programs, or two meshes of one.
+DIFFS = {
+    "mesh": ["mlp.dt", "--b", "--mesh pod=dp:4,tp:1"],
+    "models": ["gpt.dt", "pipeline.dt"],
+    "equal": ["conv.dt", "conv.dt"],
+    "contract": ["conv.dt", "contract.dt"],
+}
 # What errors of scripts are collected in, before the page's own script.
 ERRORS = "<script>window.pageErrors = []; addEventListener('error', (e) => pageErrors.push(e.message));</script>"
 MAX_BYTES = 5_000_000
@@ -64,6 +71,7 @@ def check(context):
         folder = Path(folder)
         (folder / "conv.dt").write_text(CONV)
         (folder / "wrong.dt").write_text(WRONG)
+        (folder / "contract.dt").write_text(CONV.replace(" {", ' {comm = ["none"]} {', 1))
         for name, flags in MODELS.items():
             (folder / f"{name}.dt").write_text(subprocess.run([dtc, "model", *flags.split()], capture_output=True, text=True, check=True).stdout)
         pages = []
@@ -86,9 +94,23 @@ def check(context):
             else:
                 context.passed()
             pages.append((name, page))
+        diffs = []
+        for name, words in DIFFS.items():
+            page = folder / f"diff-{name}.html"
+            files = [str(folder / w) if w.endswith(".dt") else w for w in words]
+            done = subprocess.run([dtc, "diff", *files, "-o", str(page)], capture_output=True, text=True, check=False)
+            if done.returncode != (1 if name == "contract" else 0) or not page.exists():
+                context.failed(f"diff {name}", f"exit code {done.returncode}: {done.stderr[-500:]}")
+                continue
+            context.passed()
+            diffs.append((f"diff-{name}", page))
         if not browser():
             context.note("the pages of dtc report were not looked at: Chromium is not installed")
             return
         for name, page in pages:
+            for width, height in ((1280, 800), (390, 800)):
+                looked_at(context, name, page, driver, width, height, folder)
+        driver = (context.root / "test/checks/diff_pages.js").read_text()
+        for name, page in diffs:
             for width, height in ((1280, 800), (390, 800)):
                 looked_at(context, name, page, driver, width, height, folder)

@@ -2,6 +2,7 @@
 #include "CommandLine.h"
 #include "Program.h"
 #include "Verbs.h"
+#include "dtc/Report/diff/DiffPage.h"
 #include "dtc/Report/diff/ProgramDiff.h"
 #include "dtc/Report/explain/StepCost.h"
 #include "dtc/Support/Words.h"
@@ -27,7 +28,7 @@ struct SideFlags {
 
 struct DiffFlags {
   SideFlags both;
-  std::string fileB, flagsA, flagsB, save;
+  std::string fileB, flagsA, flagsB, save, out;
   std::string maxBytes, maxTime, maxMemory;
   bool json = false, full = false;
   size_t top = 8;
@@ -213,9 +214,15 @@ Result<int> runDiff(Environment& env, const DiffFlags& o) {
   if (!o.save.empty())
     if (const int code = writeOut(env, o.save, snapshotJson(*b.snapshot)); code != kExitDone) return code;
   const ProgramDiff diff = diffPrograms(*a.snapshot, *b.snapshot);
+  if (!o.out.empty()) {
+    const auto text = [](const Side& side) { return side.written ? &side.written->source : nullptr; };
+    const DiffPageInput page{diff, budgets, *a.snapshot, *b.snapshot, text(a), text(b)};
+    const std::string made = o.out.ends_with(".json") ? diffPageJson(page) : diffPage(page);
+    if (const int code = writeOut(env, o.out, made); code != kExitDone) return code;
+  }
   if (o.json)
     env.out(diffJson(diff, budgets));
-  else
+  else if (o.out.empty())
     env.out(diffText(
         diff, {columnsOfOutput(), o.full ? SIZE_MAX : o.top, env.color && isatty(STDOUT_FILENO) != 0}));
   bool holds = true;
@@ -233,6 +240,7 @@ Verb diffVerb() {
   v.summary = "what changed between two programs: shardings, collectives, time, memory";
   v.examples = "  dtc diff examples/mlp.dt --b '--mesh pod=dp:8,tp:1'    (two meshes of one program)\n"
                "  dtc diff examples/mlp.dt --b '--sharding w1=@pod{_,_}' (two shardings)\n"
+               "  dtc diff old.dt new.dt -o diff.html                   (a page)\n"
                "  git show main:gpt.dt | dtc diff - gpt.dt --max-bytes +1% --max-memory +0\n"
                "  dtc diff gpt.dt --save gpt.json && dtc diff gpt.json gpt.dt   (with a later version)";
   v.declare = [](CLI::App& app) -> std::function<Result<int>(Environment&)> {
@@ -250,6 +258,9 @@ Verb diffVerb() {
         ->type_name("+P%|+TIME|TIME");
     app.add_option("--max-memory", o->maxMemory, "the same for the peak memory of a device")
         ->type_name("+P%|+BYTES|BYTES");
+    app.add_option("-o", o->out,
+                   "write a page that shows both programs side by side; with .json the data of the page")
+        ->type_name("OUT.html");
     app.add_option("--save", o->save,
                    "write the second program as data, to compare it later in place of a program")
         ->type_name("FILE.json");

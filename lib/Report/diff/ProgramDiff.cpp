@@ -169,12 +169,19 @@ private:
     empty.a = empty.b = {};
     DiffCollective& row = groups.at(key, std::move(empty), shown.value);
     row.a.add(c.a), row.b.add(c.b);
+    addRows(row.of, nodes);
+  }
+
+  void addRows(DiffRowsOf& rows, std::span<const size_t> nodes) const {
+    if (!out_.comparesStatements) return;
+    const DiffRowsOf of = statements_.writtenOf(nodes);
+    rows.insert(rows.end(), of.begin(), of.end());
   }
 
   void computations() {
     if (!out_.comparesStatements) {
       const double a = computeSeconds(a_), b = computeSeconds(b_);
-      if (!same(a, b)) out_.computations.push_back({"all ops", "", "", a, b, 1, statements_.causeOf({})});
+      if (!same(a, b)) out_.computations.push_back({"all ops", "", "", a, b, 1, statements_.causeOf({}), {}});
       return;
     }
     Groups<DiffComputation> groups(out_.computations);
@@ -186,16 +193,17 @@ private:
       if (same(before, after)) continue;
       const SnapshotStatement& shown = b ? *b : *a;
       const size_t node[] = {n};
-      DiffComputation c{"", shown.op, shown.location, 0, 0, 1, statements_.causeOf(node)};
+      DiffComputation c{"", shown.op, shown.location, 0, 0, 1, statements_.causeOf(node), {}};
       const std::string name = (shown.generated ? "in " : "") + shown.name;
       const Key key = c.op + "|" + patternOf(name).text + "|" + std::to_string(c.cause) + "|" +
                       (before < after ? "+" : "-") + (a ? "a" : "") + (b ? "b" : "");
       DiffComputation& row = groups.at(key, std::move(c), name);
       row.a += before, row.b += after;
+      addRows(row.of, node);
     }
     groups.nameAll();
     if (!same(a_.otherSeconds, b_.otherSeconds))
-      out_.computations.push_back({"elsewhere", "", "", a_.otherSeconds, b_.otherSeconds, 1, kNoCause});
+      out_.computations.push_back({"elsewhere", "", "", a_.otherSeconds, b_.otherSeconds, 1, kNoCause, {}});
     sortRows(out_.computations, [](const DiffComputation& c) { return -std::abs(c.b - c.a); });
   }
 

@@ -48,6 +48,7 @@ public:
     const Session only(written_, entry_); // without functions that the entry does not reach
     StatementReader reader(only.module(), only.entry());
     out_.written = reader.run();
+    for (size_t i = 0; i < out_.written.size(); ++i) out_.written[i].offset = reader.offsets()[i];
     if (extent == ProgramSnapshot::Compiled && compile(reader.places())) return std::move(out_);
     out_.extent = ProgramSnapshot::Written;
     out_.statements.clear(), out_.collectives.clear();

@@ -14,14 +14,65 @@ void StatementDiff::run(ProgramDiff& out) {
   if (out.comparesStatements) causes_ = findCauses(a_, b_, written_, equal_);
   for (const FoundCause& f : causes_.found) out.causes.push_back(f.cause);
   out.types = causes_.types;
+  statements(out);
   if (!out.comparesStatements || !out.comparesCosts) return;
   seed();
   spread();
   shardings(out);
+  compiledFacts(out);
   for (size_t n = 0; n < compiled_.numNodes(); ++n) {
     const SnapshotStatement *a = compiled_.inA(n), *b = compiled_.inB(n);
     if ((a != nullptr) != (b != nullptr)) ++out.generated;
   }
+}
+
+void StatementDiff::statements(ProgramDiff& out) {
+  row_.assign(written_.numNodes(), 0);
+  for (size_t n = 0; n < written_.numNodes(); ++n) {
+    const SnapshotStatement *a = written_.inA(n), *b = written_.inB(n);
+    if (!a && !b) continue;
+    row_[n] = out.statements.size();
+    DiffStatement& s = out.statements.emplace_back();
+    if (a) s.a = static_cast<int32_t>(a - a_.written.data());
+    if (b) s.b = static_cast<int32_t>(b - b_.written.data());
+  }
+  for (size_t c = 0; c < causes_.found.size(); ++c)
+    for (size_t n : causes_.found[c].nodes) {
+      std::vector<int>& all = out.statements[row_[n]].causes;
+      if (all.empty() || all.back() != static_cast<int>(c)) all.push_back(static_cast<int>(c));
+    }
+}
+
+DiffRowsOf StatementDiff::writtenOf(std::span<const size_t> nodes) const {
+  DiffRowsOf out;
+  const auto add = [&](size_t written) {
+    if (std::ranges::find(out, row_[written]) == out.end()) out.push_back(row_[written]);
+  };
+  for (size_t n : nodes) {
+    const SnapshotStatement *a = compiled_.inA(n), *b = compiled_.inB(n);
+    if (b && b->origin >= 0) add(written_.nodeB(static_cast<size_t>(b->origin)));
+    if (a && a->origin >= 0) add(written_.nodeA(static_cast<size_t>(a->origin)));
+  }
+  return out;
+}
+
+// Shardings and times of the statements of the text: those of what was compiled from them. A function that is
+// called several times has the shardings of its first call.
+void StatementDiff::compiledFacts(ProgramDiff& out) const {
+  const auto visit = [&](const Statements& all, bool inB) {
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (all[i].origin < 0) continue;
+      const auto origin = static_cast<size_t>(all[i].origin);
+      DiffStatement& s = out.statements[row_[inB ? written_.nodeB(origin) : written_.nodeA(origin)]];
+      std::string& sharding = inB ? s.shardingB : s.shardingA;
+      if (sharding.empty() && !all[i].generated) sharding = all[i].sharding;
+      (inB ? s.secondsB : s.secondsA) += all[i].seconds;
+      const size_t node = inB ? compiled_.nodeB(i) : compiled_.nodeA(i);
+      if (s.follows == kNoCause && s.causes.empty() && affected(node)) s.follows = cause_[node];
+    }
+  };
+  visit(compiled_.b, true);
+  visit(compiled_.a, false);
 }
 
 // Compiled statements that were made from a changed one, and those that have it as a user.
@@ -129,6 +180,7 @@ void StatementDiff::shardings(ProgramDiff& out) const {
     const std::string key =
         s.op + "|" + patternOf(s.what).text + "|" + s.before + "|" + s.after + "|" + std::to_string(s.cause);
     const auto [it, isNew] = groups.try_emplace(key, out.shardings.size());
+    const DiffRowsOf of = writtenOf(nodes);
     if (isNew) {
       out.shardings.push_back(s);
       names.push_back({s.what});
@@ -136,6 +188,8 @@ void StatementDiff::shardings(ProgramDiff& out) const {
       ++out.shardings[it->second].count;
       names[it->second].push_back(s.what);
     }
+    DiffRowsOf& rows = out.shardings[it->second].of;
+    rows.insert(rows.end(), of.begin(), of.end());
   }
   for (size_t k = 0; k < names.size(); ++k) out.shardings[k].what = namesText(names[k]);
 }

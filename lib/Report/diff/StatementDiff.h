@@ -8,14 +8,19 @@ class StatementDiff {
 public:
   StatementDiff(const ProgramSnapshot& a, const ProgramSnapshot& b);
 
-  // Fills `causes`, `shardings`, `types` and `generated`.
+  // Fills `causes`, `statements`, `shardings`, `types` and `generated`.
   void run(ProgramDiff&);
 
   [[nodiscard]] const MatchedStatements& compiled() const { return compiled_; }
   // The cause of a change of something that belongs to these nodes: their own, or one of their operands or users.
   [[nodiscard]] int causeOf(std::span<const size_t> nodes) const;
 
+  // The statements of the text that compiled ones were made from: indices of ProgramDiff::statements.
+  [[nodiscard]] DiffRowsOf writtenOf(std::span<const size_t> nodes) const;
+
 private:
+  void statements(ProgramDiff&);
+  void compiledFacts(ProgramDiff&) const;
   void seed();
   void spread();
   void shardings(ProgramDiff&) const;
@@ -28,6 +33,7 @@ private:
   ShardingEquality equal_;
   MatchedStatements written_, compiled_;
   Causes causes_;
+  std::vector<size_t> row_;                // by node of written_: its index among ProgramDiff::statements
   std::vector<int> cause_;                 // by node of compiled_
   std::vector<std::vector<size_t>> users_; // by node: those that it is an operand of
 };

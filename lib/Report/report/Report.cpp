@@ -7,18 +7,16 @@
 #include "dtc/Report/trace/TraceComparison.h"
 #include "dtc/Session/Session.h"
 #include "dtc/Support/DiagnosticsJson.h"
-#include "dtc/Support/EmbeddedFile.h"
 #include "dtc/Version.h"
 #include "explain/ReportText.h"
 #include "report/GraphData.h"
+#include "report/PageFiles.h"
 #include "report/PlacedData.h"
 
 #include <algorithm>
 #include <cmath>
 
 namespace dtc {
-
-std::span<const EmbeddedFile> reportFiles(); // generated: lib/Report/report/page
 
 namespace {
 
@@ -255,28 +253,6 @@ private:
   std::vector<int> standsFor_; // by line; empty if all are shown
 };
 
-std::string pageFile(std::string_view name) {
-  for (const EmbeddedFile& f : reportFiles())
-    if (f.name == name) return std::string(f.text);
-  return {};
-}
-
-// In the order in which they use each other; panes are in the order of their tabs.
-std::string script() {
-  std::string out;
-  for (const char* name : {"core.js", "source.js", "graph.js", "tensors.js", "schedule.js", "memory.js",
-                           "tables.js", "start.js"})
-    out += pageFile(name);
-  return out;
-}
-
-// Text within <script>: no end tag.
-std::string inScript(std::string text) {
-  for (size_t at = text.find("</"); at != std::string::npos; at = text.find("</", at + 3))
-    text.replace(at, 2, "<\\/");
-  return text;
-}
-
 } // namespace
 
 Result<ProgramData> programData(SourceText source, const ReportOptions& options) {
@@ -292,14 +268,10 @@ std::string reportJson(std::span<const ProgramData> programs) {
 }
 
 std::string reportPage(std::span<const ProgramData> programs) {
-  std::string page(pageFile("report.html"));
-  // The data is last, since it may contain the other marks.
-  for (const auto& [mark, text] :
-       {std::pair("/*STYLE*/", pageFile("report.css")), std::pair("/*SCRIPT*/", script()),
-        std::pair("/*DATA*/", inScript(reportJson(programs)))})
-    if (const size_t at = page.find(mark); at != std::string::npos)
-      page.replace(at, std::string_view(mark).size(), text);
-  return page;
+  // Panes are in the order of their tabs.
+  constexpr const char* kScripts[] = {"core.js",     "links.js",  "source.js", "graph.js", "tensors.js",
+                                      "schedule.js", "memory.js", "tables.js", "frame.js", "start.js"};
+  return pageOf("dtc report", kScripts, reportJson(programs));
 }
 
 } // namespace dtc

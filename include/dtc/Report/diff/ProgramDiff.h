@@ -18,11 +18,24 @@ struct DiffCause {
 
 inline constexpr int kNoCause = -1; // otherwise an index of ProgramDiff::causes
 
+// The statements of the texts that a change belongs to: indices of ProgramDiff::statements.
+using DiffRowsOf = std::vector<size_t>;
+
+// A statement of the texts.
+struct DiffStatement {
+  int32_t a = -1, b = -1;           // index of ProgramSnapshot::written; -1 where there is none
+  std::vector<int> causes;          // that it is part of
+  int follows = kNoCause;           // the cause that its sharding, type or collectives follow from
+  std::string shardingA, shardingB; // propagated; "" if unknown
+  double secondsA = 0, secondsB = 0;
+};
+
 // A propagated sharding.
 struct DiffSharding {
   std::string what, op, before, after, location;
   size_t count = 1;
   int cause = kNoCause;
+  DiffRowsOf of;
 };
 
 struct DiffSums {
@@ -40,6 +53,7 @@ struct DiffCollective {
   DiffSums a, b;
   size_t count = 1;
   int cause = kNoCause;
+  DiffRowsOf of;
 };
 
 // The computation of a statement.
@@ -48,6 +62,7 @@ struct DiffComputation {
   double a = 0, b = 0; // seconds
   size_t count = 1;
   int cause = kNoCause;
+  DiffRowsOf of;
 };
 
 // Buffers that are live at the peak of A, of B or of both.
@@ -74,9 +89,10 @@ struct DiffTotals {
 
 struct ProgramDiff {
   std::string nameA, nameB, versionA, versionB;
-  bool comparesStatements = true; // false: one has costs alone
-  bool comparesCosts = true;      // false: one did not compile
-  std::vector<DiffCause> causes;  // the smallest first
+  bool comparesStatements = true;        // false: one has costs alone
+  bool comparesCosts = true;             // false: one did not compile
+  std::vector<DiffCause> causes;         // the smallest first
+  std::vector<DiffStatement> statements; // all of B, then those of A alone
   std::vector<DiffSharding> shardings;
   std::vector<DiffCollective> collectives;   // by decreasing change of their time
   std::vector<DiffComputation> computations; // likewise

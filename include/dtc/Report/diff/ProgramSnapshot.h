@@ -23,6 +23,7 @@ struct SnapshotStatement {
   std::string location;          // "mlp.dt:9:8", or of the user's own program
   std::string path;              // in the user's own program: "layers.0.attn"
   double seconds = 0;            // computation of one device, all executions
+  uint32_t offset = UINT32_MAX;  // in the text; unknown for a saved program
 };
 
 struct SnapshotCollective {

@@ -1,5 +1,6 @@
 "use strict";
-// The page of `dtc report`: state, links between panes, and what all panes use. docs/report.md documents the data.
+// The pages of `dtc report` and `dtc diff`: state, links between panes, and what all panes use. docs/report.md and docs/diff.md
+// document the data.
 const doc = JSON.parse(document.getElementById("data").textContent);
 const state = {program: null, pane: "", selected: "", hovered: "", drawn: new Set()};
 
@@ -90,24 +91,11 @@ function chip(id) {
 }
 
 // --- links. An element has keys: v3 a value, l12 a line, c1 a collective, k2 a kernel, d5 a device, a0 an axis,
-// s7 a step, b4 a buffer. It is lit if one of them is among those of the selection. ---
+// s7 a step, b4 a buffer; of a page of diff x0 a cause, r3 a row, g2 a sharding, m1 a collective, t5 a computation.
+// It is lit if one of them is among those of the selection: related() and describe() belong to each page. ---
 
 function keys(...list) {
   return list.flat(2).filter((k) => k !== undefined && k !== null && !/-1$|undefined|null/.test(k)).join(" ");
-}
-// What is lit with a key.
-function related(key) {
-  const p = state.program, kind = key[0], id = Number(key.slice(1)), set = new Set([key]);
-  const addLine = (l) => { if (l >= 0) set.add("l" + l); };
-  if (kind === "v" && p.values[id]) addLine(p.values[id].line);
-  if (kind === "l") for (const v of (p.lineAt.get(id) || {}).values || []) set.add("v" + v);
-  if (kind === "s" || kind === "b") {
-    const one = (kind === "s" ? p.steps : p.buffers)[id];
-    if (one) addLine(one.line);
-    if (one && one.collective >= 0) set.add("c" + one.collective);
-    if (one && one.kernel >= 0) set.add("k" + one.kernel);
-  }
-  return set;
 }
 function paint(root) {
   const marks = [["lit", state.selected], ["hover", state.hovered]];
@@ -152,59 +140,6 @@ document.addEventListener("mouseover", (e) => {
 });
 
 const linkTo = (key, text) => el("span", {class: "link", tabindex: 0, "data-k": key}, text);
-const lineLink = (l) => {
-  const line = l >= 0 && state.program.lineAt.get(l);
-  return line ? linkTo("l" + l, state.program.placeOf(l)) : "";
-};
-
-// The selection in words, below the panes.
-function describe() {
-  const p = state.program, foot = byId("selection"), key = state.selected;
-  foot.replaceChildren();
-  if (!key) {
-    foot.append(el("span", {class: "more", style: "margin:0"},
-      "Select a value, a line, a collective, a step or a device: it lights up in every pane. Keys: 1–7 panes, / search, Esc clear."));
-    return;
-  }
-  const id = Number(key.slice(1)), say = (what, ...more) =>
-    foot.append(el("span", {class: "what"}, what), ...more.filter(Boolean).map((m) => el("span", {class: "more"}, m)));
-  if (key[0] === "v" && p.values[id]) {
-    const v = p.values[id];
-    say([v.name + ": " + v.type + " ", shardingText(v.sharding)], v.user_name, v.path && "in the program: " + v.path,
-      v.bytes !== undefined && bytesText(v.bytes) + ", " + bytesText(v.device_bytes ?? v.bytes) + " on each device",
-      lineLink(v.line), el("span", {class: "link", on: {click: () => show("tensors")}}, "shards"));
-  } else if (key[0] === "l" && p.lineAt.get(id)) {
-    const l = p.lineAt.get(id);
-    say(p.placeOf(id), l.user, l.us && "computes " + timeText(l.us), l.comm_us && "communicates " + timeText(l.comm_us) + ", " + bytesText(l.comm_bytes),
-      el("span", {}, (l.values || []).map((v) => [linkTo("v" + v, p.values[v].name), " "])), el("span", {}, (l.collectives || []).map(chip)));
-  } else if (key[0] === "c" && p.collectives[id]) {
-    const c = p.collectives[id];
-    say(collectiveText(c), c.value, plural(c.messages, "message") + ", " + timeText(c.total_seconds * 1e6) + ", " + bytesText(c.total_bytes) + " received",
-      el("span", {}, c.lines.slice(0, 4).map((l) => [lineLink(l), " "])), el("span", {class: "link", on: {click: () => show("communication")}}, "reason"));
-  } else if (key[0] === "k" && p.kernels[id]) {
-    const k = p.kernels[id];
-    say(k.name, plural(k.uses, "use"), timeText(k.us) + " each", bytesText(k.bytes), countText(k.flops) + " flops", el("span", {class: "link", on: {click: () => show("kernels")}}, "source"));
-  } else if (key[0] === "s" && p.steps[id]) {
-    const s = p.steps[id], of = shownSchedule().rows.filter((r) => r.index === id), measured = schedulePane.measured >= 0 && of.length ? plural(of.length, "measured execution") + ", " + timeText(of.reduce((sum, r) => sum + r.us, 0)) + " together" : "";
-    say(s.what + " " + s.value, s.kind === "repeat" ? plural(s.times, "iteration") : "", timeText(s.begin_us) + " to " + timeText(s.begin_us + s.us) + " (" + timeText(s.us) + ")", measured,
-      s.kind === "communicate" && (s.exposed_us > 0 ? timeText(s.exposed_us) + " exposed: the device waits" : "overlapped"), lineLink(s.line), s.collective >= 0 && chip(s.collective));
-  } else if (key[0] === "b" && p.buffers[id]) {
-    const b = p.buffers[id];
-    say(b.value, b.what, bytesText(b.bytes) + " at " + bytesText(b.offset), "live in steps " + b.first_step + " to " + b.last_step, b.at_peak ? "alive at the peak" : "", lineLink(b.line));
-  } else if (key[0] === "d") {
-    say("device " + deviceName(id), el("span", {class: "link", on: {click: () => show("tensors")}}, "what it holds"));
-  } else if (key[0] === "a") {
-    const rows = p.collectives.filter((c) => c.axes.includes(p.axes[id]));
-    say("axis " + p.axes[id], plural(rows.length, "kind") + " of collectives, " + timeText(rows.reduce((t, c) => t + c.total_seconds * 1e6, 0)));
-  }
-}
-// The index of a device as its coordinates: "dp=1 tp=0".
-function deviceName(d) {
-  const names = [];
-  for (const a of [...state.program.mesh.axes].reverse()) names.unshift(a.name + "=" + d % a.size), d = Math.floor(d / a.size);
-  return names.join(" ");
-}
-
 // --- panes ---
 
 const panes = []; // {id, title, draw(pane), reveal(key)?}; each file adds its own

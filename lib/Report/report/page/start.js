@@ -1,4 +1,4 @@
-// Prepares the data, draws the frame of the page, and the keyboard.
+// Prepares the data of the page of `dtc report`, and draws its head.
 function missing(what) {
   const p = state.program;
   return el("p", {class: "note"}, `The page has no ${what}: ` + (p.error ? p.error : p.reached === "scheduled" ? "the program was read as text of one device, which is partitioned already." : "the program does not compile that far (see the messages at the top)."));
@@ -55,7 +55,7 @@ function header(current) {
     fact("devices", p.mesh ? p.mesh.devices.toLocaleString("en") + " (" + p.mesh.axes.map((a) => `${a.name}=${a.size}`).join(", ") + ")" : p.reached === "nothing" ? "" : "1"), fact("run", step ? most(timeText(step.seconds * 1e6)) : ""),
     fact("received", step && step.bytes_received ? most(bytesText(step.bytes_received)) : ""), fact("memory", step ? bytesText(step.memory_bytes) : ""),
     el("span", {class: "tools"}, el("input", {id: "search", type: "search", placeholder: "search  /", "aria-label": "search", on: {input: search, keydown: (e) => e.key === "Enter" && search(e, true)}}),
-      el("button", {id: "theme", title: "light or dark", on: {click: () => { document.documentElement.dataset.theme = dark() ? "" : "dark"; redraw(); }}}, "◐")));
+      themeButton()));
   for (const old of document.querySelectorAll(".banner")) old.remove();
   const loose = p.diagnostics.filter((d) => d.severity === "error" || !(d.source_line >= 0));
   if (loose.length || p.error) head.after(el("div", {class: "banner", role: "alert"}, el("b", {}, p.reached === "scheduled" ? "" : "This program does not compile. It is shown as far as it comes. "),
@@ -73,35 +73,6 @@ function search(e, next) {
   foundAt = (foundAt + 1) % found.length;
   select("l" + found[foundAt].line);
 }
-function frame() {
-  const button = (p, i) => el("button", {id: "tab-" + p.id, class: "tab-" + p.id, role: "tab", "aria-selected": false, title: "key " + (i + 1), on: {click: () => show(p.id)}}, p.title);
-  const pane = (p) => el("section", {class: "pane", id: "pane-" + p.id, "data-pane": p.id, "data-title": p.title, tabindex: -1, hidden: p.id !== "source"});
-  byId("main").append(el("div", {class: "side left", id: "left"}, pane(panes[0])), el("div", {id: "splitter", role: "separator", title: "drag to resize"}),
-    el("div", {class: "side", id: "right"}, el("nav", {role: "tablist"}, panes.map(button)), panes.slice(1).map(pane)));
-  const splitter = byId("splitter");
-  splitter.addEventListener("pointerdown", (e) => { splitter.setPointerCapture(e.pointerId); splitter.onpointermove = (m) => byId("main").style.setProperty("--left", Math.min(Math.max(m.clientX, 280), innerWidth - 300) + "px"); });
-  splitter.addEventListener("pointerup", () => { splitter.onpointermove = null; redraw(); });
-  addEventListener("keydown", (e) => {
-    const typing = /INPUT|SELECT|TEXTAREA/.test(e.target.tagName);
-    if (e.key === "Escape") { e.target.blur(); select(""); return; }
-    if (typing || e.ctrlKey || e.metaKey || e.altKey) return;
-    if (e.key === "/") { e.preventDefault(); byId("search").focus(); return; }
-    if (/^[1-7]$/.test(e.key)) { show(panes[Number(e.key) - 1].id); return; }
-    if (e.key === "Enter" && e.target.dataset && e.target.dataset.k) select(e.target.dataset.k.split(" ")[0], e.target);
-    if ((e.key === "ArrowDown" || e.key === "ArrowUp") && e.target.classList.contains("row")) {
-      const rows = [...document.querySelectorAll(".source .row[tabindex='0']")].filter((r) => r.offsetParent), next = rows[rows.indexOf(e.target) + (e.key === "ArrowDown" ? 1 : -1)];
-      if (next) { e.preventDefault(); next.focus(); if (next.dataset.k && !next.classList.contains("layer")) select(next.dataset.k.split(" ")[0], next); }
-    }
-    if (state.pane === "graph" && graphPane.zoom && "+-=0".includes(e.key)) {
-      const b = graphPane.box;
-      if (e.key === "0") fitGraph(b); else graphPane.zoom(e.key === "-" ? 0.8 : 1.25, b.clientWidth / 2, b.clientHeight / 2);
-    }
-  });
-  addEventListener("beforeprint", () => { for (const p of panes) drawPane(p); });
-  let timer = 0, width = innerWidth;
-  addEventListener("resize", () => { clearTimeout(timer); if (innerWidth !== width) timer = setTimeout(() => { width = innerWidth; redraw(); }, 150); });
-}
-if (matchMedia("(prefers-color-scheme: dark)").matches) document.documentElement.dataset.theme = "dark";
 frame();
 state.pane = (location.hash.match(/^#(\w+)/) || [])[1] || "graph";
 useProgram(0);

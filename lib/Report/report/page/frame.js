@@ -1,0 +1,43 @@
+// The frame of a page: the first pane at the left, tabs of the others at the right, the keyboard, the theme.
+if (matchMedia("(prefers-color-scheme: dark)").matches) document.documentElement.dataset.theme = "dark";
+const themeButton = () => el("button", {id: "theme", title: "light or dark", "aria-label": "light or dark",
+  on: {click: () => { document.documentElement.dataset.theme = dark() ? "" : "dark"; redraw(); }}}, "◐");
+function frame() {
+  const button = (p, i) => el("button", {id: "tab-" + p.id, class: "tab-" + p.id, role: "tab", "aria-selected": false, title: "key " + (i + 1), on: {click: () => show(p.id)}}, p.title);
+  const pane = (p) => el("section", {class: "pane", id: "pane-" + p.id, "data-pane": p.id, "data-title": p.title, tabindex: -1, hidden: p.id !== "source"});
+  byId("main").append(el("div", {class: "side left", id: "left"}, pane(panes[0])), el("div", {id: "splitter", role: "separator", title: "drag to resize"}),
+    el("div", {class: "side", id: "right"}, el("nav", {role: "tablist"}, panes.map(button)), panes.slice(1).map(pane)));
+  const splitter = byId("splitter");
+  splitter.addEventListener("pointerdown", (e) => { splitter.setPointerCapture(e.pointerId); splitter.onpointermove = (m) => byId("main").style.setProperty("--left", Math.min(Math.max(m.clientX, 280), innerWidth - 300) + "px"); });
+  splitter.addEventListener("pointerup", () => { splitter.onpointermove = null; redraw(); });
+  addEventListener("keydown", (e) => {
+    const typing = /INPUT|SELECT|TEXTAREA/.test(e.target.tagName);
+    if (e.key === "Escape") { e.target.blur(); select(""); return; }
+    if (typing || e.ctrlKey || e.metaKey || e.altKey) return;
+    if (e.key === "/") { e.preventDefault(); byId("search").focus(); return; }
+    if (/^[1-9]$/.test(e.key) && Number(e.key) <= panes.length) { show(panes[Number(e.key) - 1].id); return; }
+    if (e.key === "Enter" && e.target.dataset && e.target.dataset.k) select(e.target.dataset.k.split(" ")[0], e.target);
+    if ((e.key === "ArrowDown" || e.key === "ArrowUp") && e.target.classList.contains("row")) {
+      const rows = [...document.querySelectorAll(".source .row[tabindex='0']")].filter((r) => r.offsetParent), next = rows[rows.indexOf(e.target) + (e.key === "ArrowDown" ? 1 : -1)];
+      if (next) { e.preventDefault(); next.focus(); if (next.dataset.k && !next.classList.contains("layer")) select(next.dataset.k.split(" ")[0], next); }
+    }
+    if (state.pane === "graph" && graphPane.zoom && "+-=0".includes(e.key)) {
+      const b = graphPane.box;
+      if (e.key === "0") fitGraph(b); else graphPane.zoom(e.key === "-" ? 0.8 : 1.25, b.clientWidth / 2, b.clientHeight / 2);
+    }
+  });
+  // Paper is white, and shows all panes. Drawings are made for the width of the page, on which each pane is laid out.
+  let theme = "";
+  addEventListener("beforeprint", () => {
+    theme = document.documentElement.dataset.theme || "", document.documentElement.dataset.theme = "";
+    document.body.classList.add("print");
+    state.drawn.clear();
+    for (const p of panes) drawPane(p);
+  });
+  addEventListener("afterprint", () => {
+    document.body.classList.remove("print"), document.documentElement.dataset.theme = theme;
+    redraw();
+  });
+  let timer = 0, width = innerWidth;
+  addEventListener("resize", () => { clearTimeout(timer); if (innerWidth !== width) timer = setTimeout(() => { width = innerWidth; redraw(); }, 150); });
+}

@@ -1,0 +1,56 @@
+// Runs in a page of `dtc diff` (test/checks/report_pages.py): drives it as a reader does, and writes what is wrong.
+(() => {
+  const wrong = [], {doc, state, select, show, panes} = window.dtcReport;
+  const say = (where, what) => { if (wrong.length < 40) wrong.push(where + ": " + what); };
+  const narrow = innerWidth <= 760;
+  function layout(where, pane) {
+    if (document.documentElement.scrollWidth > innerWidth) say(where, `the page is ${document.documentElement.scrollWidth} px wide, the window ${innerWidth}`);
+    if (pane.scrollWidth > pane.clientWidth + 1) say(where, `the pane has ${pane.scrollWidth} px, of which ${pane.clientWidth} are seen`);
+    for (const cell of pane.querySelectorAll("td, .chip, button, .note, h2, .cell, .item")) {
+      const r = cell.getBoundingClientRect();
+      if (r.width > 0 && r.right > innerWidth + 1 && !cell.closest(".wide")) say(where, `'${cell.textContent.slice(0, 40)}' is cut off`);
+    }
+  }
+  const lit = (id, what) => [...byId("pane-" + id).querySelectorAll(what + ".lit")].filter((e) => e.offsetParent);
+  try {
+    for (const one of panes) {
+      show(one.id);
+      if (!byId("pane-" + one.id).childElementCount) say(one.id, "is empty");
+      layout(one.id, byId("pane-" + one.id));
+    }
+    // A cause lights up in the list, and its lines in the source.
+    doc.causes.forEach((c, i) => {
+      if (!c.rows.length) return;
+      show("causes"), select("x" + i);
+      if (!lit("causes", ".item").length) say("causes", `cause ${i} does not light up`);
+      if (narrow) show("source");
+      const rows = lit("source", ".drow").length;
+      if (rows < c.rows.length) say("source", `${rows} lines of cause ${i} light up, of ${c.rows.length}`);
+      if (!byId("selection").textContent) say("causes", "the selection is not described");
+      select("");
+    });
+    doc.collectives.forEach((c, i) => {
+      if (!c.rows.length) return;
+      show("collectives"), select("m" + i);
+      if (!lit("collectives", ".item").length) say("collectives", `${i} does not light up`);
+      if (narrow) show("source");
+      if (lit("source", ".drow").length < c.rows.length) say("source", `lines of collective ${i} do not light up`);
+      select("");
+    });
+    if (document.querySelectorAll(".lit").length) say("page", "the selection does not end");
+    // The keys: the next change, the second pane, the end of the selection.
+    const press = (key) => document.body.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
+    press("n");
+    if (doc.changed && doc.causes.some((c) => c.rows.length) && state.selected[0] !== "r") say("keys", "n selects no line");
+    press("Escape");
+    if (state.selected) say("keys", "Escape does not end the selection");
+    press("3");
+    if (state.pane !== panes[2].id) say("keys", "3 does not show the third pane");
+    byId("theme").click();
+    show("causes");
+    layout("causes, other theme", byId("pane-causes"));
+  } catch (e) {
+    say("script", e.stack || String(e));
+  }
+  document.body.replaceChildren(Object.assign(document.createElement("pre"), {id: "result", textContent: JSON.stringify({wrong: [...(window.pageErrors || []), ...wrong]})}));
+})();
