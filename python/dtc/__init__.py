@@ -17,7 +17,7 @@ from typing import Sequence, Union
 from . import _core
 from ._compile import compile
 from ._errors import Diagnostic, Error, InternalError, MachineError, ProgramError, UsageError
-from ._executable import Executable, Report, Value
+from ._executable import Executable, Page, Report, Value, diff_page
 
 __version__ = _core.version
 
@@ -30,6 +30,17 @@ def command(words: Sequence[str], input: Union[str, bytes] = "") -> str:
     if isinstance(words, str):
         raise TypeError(f"dtc.command takes the words one by one, {words.split()!r}, not one str")
     return _core.command([os.fspath(word) for word in words], input)
+
+
+def diff(
+    a: Union[Executable, str, os.PathLike], b: Union[Executable, str, os.PathLike], flags: Sequence[str] = ()
+) -> Page:
+    """The page of `dtc diff`: what changed from one program to the other, side by side.
+
+    Programs are executables, texts or files; `flags` are those of `dtc diff`, such as ["--max-bytes", "+1%"]. A limit
+    that is exceeded is raised as `dtc.ProgramError`.
+    """
+    return diff_page(a, b, flags)
 
 
 def _installed(*folders: str) -> str:
@@ -70,12 +81,14 @@ __all__ = [
     "Executable",
     "InternalError",
     "MachineError",
+    "Page",
     "ProgramError",
     "Report",
     "UsageError",
     "Value",
     "command",
     "compile",
+    "diff",
     "get_cmake_dir",
     "get_docs",
     "get_include",

@@ -372,6 +372,13 @@ class Executable:
         words = ([_percent(value)] if value else []) + (["--what", what] if what else []) + self._size_flags()
         return self._source.report("view", *words, svg=what != "layout")  # which is text only
 
+    def report(self, target: str = "") -> "Page":
+        """The page of `dtc report`: source, graph, shards, schedule, memory, communication and kernels.
+
+        It is that of the backend the program was compiled for, or of `target`: "cpu", or a GPU such as "sm_90a".
+        """
+        return self._source.page(target, *self._size_flags())
+
     def stats(self, *args: Any) -> "Report":
         """Times, bytes and throughput of each step, with these arguments (random ones if none are given)."""
         return self._source.run_report(self, args, "--stats")
@@ -432,6 +439,42 @@ class Report:
         return f"<pre>{html.escape(self.text)}</pre>"
 
 
+class Page:
+    """A page of `dtc report` or `dtc diff`, which shows itself in a notebook, in a frame of its own."""
+
+    def __init__(self, html: str):
+        self.html = html
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The JSON document in the page; docs/report.md and docs/diff.md describe it."""
+        import json
+
+        begin = self.html.index(_DATA_BEGIN) + len(_DATA_BEGIN)
+        return json.loads(self.html[begin : self.html.index("</script>", begin)])
+
+    def save(self, path: Union[str, os.PathLike]) -> None:
+        """Writes the page: one file that loads nothing."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.html)
+
+    def __repr__(self) -> str:
+        return f"<dtc.Page of {len(self.html.encode()):,} bytes: save(path) writes it, data is what it shows>"
+
+    def _repr_html_(self) -> str:
+        import html
+
+        # The page's styles and keys are its own. `srcdoc` is text of an attribute, and `sandbox` keeps its scripts from
+        # the notebook.
+        return (
+            f'<iframe srcdoc="{html.escape(self.html)}" sandbox="allow-scripts allow-modals" title="dtc" '
+            'style="width:100%;height:640px;border:1px solid #8888;border-radius:4px"></iframe>'
+        )
+
+
+_DATA_BEGIN = '<script id="data" type="application/json">'
+
+
 class Source:
     """The text, or the file, of a program and the options that it is compiled with: what the verbs are run on."""
 
@@ -464,6 +507,10 @@ class Source:
         drawing = self._command(verb, self._file(), *words, *self.flags, "--format", "svg") if svg else None
         return Report(text, drawing)
 
+    def page(self, target: str, *words: str) -> Page:
+        target = target or ("sm_90a" if {"cuda", "cuda-emu"} & set(self.run_flags) else "cpu")
+        return Page(self._command("report", self._file(), *words, *self.flags, "--target", target, "-o", "-"))
+
     def run_report(self, executable: Executable, args: Sequence[Any], *words: str) -> Report:
         import tempfile
 
@@ -478,3 +525,22 @@ class Source:
             # Results are printed unless they are written.
             unprinted = ["--output", os.path.join(folder, "results.npz")]
             return Report(self._command("run", self._file(), *inputs, *unprinted, *words, *self.flags, *self.run_flags))
+
+
+def diff_page(a: Any, b: Any, flags: Sequence[str]) -> Page:
+    import shlex
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="dtc-") as folder:
+        words = []
+        for side, program in (("a", a), ("b", b)):
+            source = program._source if isinstance(program, Executable) else None
+            own = [*source.flags, *program._size_flags()] if source else []
+            text = source.text if source else program if isinstance(program, str) and "\n" in program else None
+            file = source.name if source else os.fspath(program)
+            if text is not None:
+                file = os.path.join(folder, side + ".dt")
+                with open(file, "wb") as out:
+                    out.write(text.encode() if isinstance(text, str) else text)
+            words += [file] if not own else [file, "--" + side, shlex.join(own)]
+        return Page(_core.command(["diff", *words, *flags, "-o", "-"], ""))

@@ -404,6 +404,24 @@ class Programs(unittest.TestCase):
         with self.assertRaisesRegex(dtc.UsageError, "unknown verb"):
             dtc.command(["rum"])
 
+    def test_pages(self):
+        f = dtc.compile(MATMUL)
+        page = f.report()
+        self.assertEqual(page.data["programs"][0]["target"], "cpu")
+        self.assertEqual(f.report("sm_90a").data["programs"][0]["target"], "sm_90a")
+        self.assertIn("&lt;script id=&quot;data&quot;", page._repr_html_())
+        self.assertNotIn("<script", page._repr_html_())  # it is in the frame
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "report.html")
+            page.save(path)
+            with open(path, encoding="utf-8") as file:
+                self.assertEqual(file.read(), page.html)
+        self.assertFalse(dtc.diff(f, f).data["changed"])
+        changed = dtc.diff(f, dtc.compile(MATMUL, mesh={"m": {"d": 4}}))
+        self.assertEqual([c["kind"] for c in changed.data["causes"]], ["setting"])
+        with self.assertRaisesRegex(dtc.Error, "--max-memory 0 is exceeded"):
+            dtc.diff(f, f, ["--max-memory", "0"])
+
 
 class Docs(unittest.TestCase):
     def test_page(self):
