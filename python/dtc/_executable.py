@@ -543,4 +543,5 @@ def diff_page(a: Any, b: Any, flags: Sequence[str]) -> Page:
                 with open(file, "wb") as out:
                     out.write(text.encode() if isinstance(text, str) else text)
             words += [file] if not own else [file, "--" + side, shlex.join(own)]
-        return Page(_core.command(["diff", *words, *flags, "-o", "-"], ""))
+        page = _core.command(["diff", *words, *flags, "-o", "-"], "")
+        return Page(page.replace(folder + os.sep, ""))  # texts are a.dt and b.dt

@@ -417,6 +417,7 @@ class Programs(unittest.TestCase):
             with open(path, encoding="utf-8") as file:
                 self.assertEqual(file.read(), page.html)
         self.assertFalse(dtc.diff(f, f).data["changed"])
+        self.assertEqual(dtc.diff(f, f).data["b"]["name"], "b.dt")
         changed = dtc.diff(f, dtc.compile(MATMUL, mesh={"m": {"d": 4}}))
         self.assertEqual([c["kind"] for c in changed.data["causes"]], ["setting"])
         with self.assertRaisesRegex(dtc.Error, "--max-memory 0 is exceeded"):

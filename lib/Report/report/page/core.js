@@ -157,7 +157,7 @@ function show(id) {
   }
   drawPane(wanted);
   if (narrow) drawPane(panes[0]);
-  history.replaceState(null, "", "#" + wanted.id);
+  if (location.protocol !== "about:") history.replaceState(null, "", "#" + wanted.id); // a frame of a notebook has no address
   reveal(byId("pane-" + wanted.id));
 }
 function drawPane(p) {

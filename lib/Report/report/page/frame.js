@@ -33,11 +33,12 @@ function frame() {
     document.body.classList.add("print");
     state.drawn.clear();
     for (const p of panes) drawPane(p);
+    if (typeof graphPane !== "undefined" && graphPane.box) fitGraph(graphPane.box);
   });
   addEventListener("afterprint", () => {
     document.body.classList.remove("print"), document.documentElement.dataset.theme = theme;
     redraw();
   });
   let timer = 0, width = innerWidth;
-  addEventListener("resize", () => { clearTimeout(timer); if (innerWidth !== width) timer = setTimeout(() => { width = innerWidth; redraw(); }, 150); });
+  addEventListener("resize", () => { clearTimeout(timer); if (innerWidth !== width && !document.body.classList.contains("print")) timer = setTimeout(() => { width = innerWidth; redraw(); }, 150); });
 }
