@@ -44,9 +44,21 @@ function countText(n) {
 const plural = (n, one, many) => n.toLocaleString("en") + " " + (n === 1 ? one : many || one + "s");
 // The ends of a long name.
 const short = (text, n) => text.length <= n ? text : text.slice(0, Math.ceil(n / 2) - 1) + "…" + text.slice(text.length - Math.floor(n / 2));
+// A property that is computed when it is first read: most of the data belongs to panes that are not shown.
+function lazily(object, name, make) {
+  Object.defineProperty(object, name, {configurable: true, enumerable: true, get() {
+    const value = make();
+    Object.defineProperty(object, name, {value, writable: true, configurable: true, enumerable: true});
+    return value;
+  }});
+}
 // The rows of a table of the data as objects.
 function rowsOf(table) {
-  return table.rows.map((row) => Object.fromEntries(table.columns.map((c, i) => [c, row[i]])));
+  return table.rows.map((row) => {
+    const one = {};
+    for (let i = 0; i < row.length; ++i) one[table.columns[i]] = row[i];
+    return one;
+  });
 }
 // The same for powers of ten and other round numbers: "10 T".
 const roundText = (n) => countText(n).replace(/\.0+(?= |$)/, "");

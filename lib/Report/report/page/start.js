@@ -22,9 +22,11 @@ function prepare(data) {
   p.placeOf = (line) => p.source.files.filter((f) => f.first <= line).pop().name.replace(/.*\//, "") + ":" + p.numberOf(line);
   p.schedules = p.schedule || [], p.memories = p.memory || [];
   for (const s of p.schedules) {
-    s.rows = rowsOf(s.steps);
-    const words = s.words || p.schedules[p.schedules.length - 1].words;
-    for (const row of s.rows) row.kind = words[row.kind], row.what = words[row.what], row.value = words[row.value].replace("#", row.number);
+    lazily(s, "rows", () => {
+      const list = rowsOf(s.steps), words = s.words || p.schedules[p.schedules.length - 1].words;
+      for (const row of list) row.kind = words[row.kind], row.what = words[row.what], row.value = words[row.value].replace("#", row.number);
+      return list;
+    });
     if (p.schedules[0].pipeline) s.pipeline = p.schedules[0].pipeline;
   }
   return p;
@@ -33,8 +35,8 @@ function useFunction(i) {
   const p = state.program;
   p.functionIndex = i;
   p.schedule = p.schedules[i], p.memory = p.memories[i];
-  p.steps = p.schedule ? p.schedule.rows : [];
-  p.buffers = p.memory ? rowsOf(p.memory.buffers) : [];
+  lazily(p, "steps", () => p.schedules[i] ? p.schedules[i].rows : []);
+  lazily(p, "buffers", () => p.memories[i] ? rowsOf(p.memories[i].buffers) : []);
 }
 function useProgram(i) {
   state.program = doc.programs[i].prepared ??= prepare(doc.programs[i]);
