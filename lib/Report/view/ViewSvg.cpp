@@ -1,4 +1,4 @@
-// Grids as a drawing: one box per shard, one colour per set of devices.
+// Grids as a drawing: a box and a color for each shard.
 #include "dtc/Report/view/View.h"
 #include "view/Svg.h"
 
@@ -14,11 +14,10 @@ struct Extent {
   size_t width = 0, height = 0;
 };
 
-// A hash of the text, the same on every machine (FNV-1a).
-int hueOf(const std::string& text) {
-  uint64_t hash = 14695981039346656037ull;
-  for (char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
-  return static_cast<int>(hash % 360);
+// Hues as far apart as their number allows. More than 16 cannot be told apart: those have their labels only.
+int hueOf(int64_t number, int64_t count) {
+  constexpr int64_t kMaxHues = 16;
+  return count < 2 || count > kMaxHues ? -1 : static_cast<int>(number * 360 / count);
 }
 
 class GridDrawing {
@@ -93,8 +92,11 @@ private:
     if (left >= 1) at_.back() = column;
     const std::string holders = g_.cell(at_);
     std::string tip = holders;
+    int64_t number = 0, count = 1;
+    for (size_t d = 0; d < at_.size(); ++d)
+      number = number * g_.dims[d].count + at_[d], count *= g_.dims[d].count;
     for (size_t d = 0; d < at_.size(); ++d) tip += "\n" + headingOf(g_.dims[d], at_[d]);
-    svg_.box(x, y, cellWidth_, kCellHeight, g_.marked(at_) ? "pending" : "cell", tip, hueOf(holders));
+    svg_.box(x, y, cellWidth_, kCellHeight, g_.marked(at_) ? "pending" : "cell", tip, hueOf(number, count));
     svg_.text(x + kLetterWidth, y + 17, holders);
   }
 

@@ -87,24 +87,34 @@ function axisColor(name) {
 }
 const tint = (color, percent) => `color-mix(in srgb, ${color} ${percent}%, var(--page))`;
 const axisName = (a) => typeof a === "string" ? a : a.axis;
+// The keys of axes by their names, which may be those of sub-axes ("tp:(2)2").
+const axisKeys = (names) => names.map((n) => "a" + state.program.axes.indexOf(String(n).replace(/:.*/, "")));
+// Shards are pale, unlike axes: 16 can be told apart, more are told apart by their numbers.
+function shardColor(number, total) {
+  if (total === 1 || total > 16) return "var(--box)";
+  const strength = number % 2 ? 38 : 62, light = dark() ? (number % 2 ? 24 : 36) : number % 2 ? 76 : 90;
+  return `hsl(${Math.round(number * 360 / total)} ${strength}% ${light}%)`;
+}
 // A sharding in braces, with each axis in its color.
 function shardingText(sharding) {
   if (!sharding) return "";
   const text = sharding.text.replace(/^@\w*/, "");
   return text.split(/(\w+)/).map((word) => state.program.axes.includes(word)
-    ? el("span", {class: "ax", style: `color:${axisColor(word)}`}, word) : word);
+    ? el("span", {class: "ax", style: `color:${axisColor(word)}`, "data-k": keys(axisKeys([word]))}, word) : word);
 }
 const collectiveText = (c) => c.kind + " " + c.axes.join(", ");
 function chip(id) {
   const c = state.program.collectives[id];
   const color = axisColor(c.axes[0]);
-  return el("span", {class: "chip", "data-k": keys("c" + id), style: `color:${color};border-color:${color}`,
+  return el("span", {class: "chip", "data-k": keys("c" + id, axisKeys(c.axes)), style: `color:${color};border-color:${color}`,
     title: c.value || ""}, collectiveText(c) + (c.messages > 1 ? " ×" + c.messages : ""));
 }
 
 // --- links. An element has keys: v3 a value, l12 a line, c1 a collective, k2 a kernel, d5 a device, a0 an axis,
-// s7 a step, b4 a buffer; of a page of diff x0 a cause, r3 a row, g2 a sharding, m1 a collective, t5 a computation.
-// It is lit if one of them is among those of the selection: related() and describe() belong to each page. ---
+// s7 a step, b4 a buffer, p2 an index along the axis of a pipeline; m12, the buffers of a line, and q2, the boxes of an
+// index along the axis of a pipeline, are only lit. Of a page of diff: x0 a cause, r3 a row, g2 a sharding, m1 a collective,
+// t5 a computation. An element is lit if one of its keys is among those of the selection: related() and describe() belong to
+// each page. ---
 
 function keys(...list) {
   return list.flat(2).filter((k) => k !== undefined && k !== null && !/-1$|undefined|null/.test(k)).join(" ");

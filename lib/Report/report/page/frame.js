@@ -1,14 +1,16 @@
 // The frame of a page: the first pane at the left, tabs of the others at the right, the keyboard, the theme.
-if (matchMedia("(prefers-color-scheme: dark)").matches) document.documentElement.dataset.theme = "dark";
+const systemTheme = matchMedia("(prefers-color-scheme: dark)");
+if (systemTheme.matches) document.documentElement.dataset.theme = "dark";
+systemTheme.addEventListener("change", () => { document.documentElement.dataset.theme = systemTheme.matches ? "dark" : ""; redraw(); describe(); });
 const themeButton = () => el("button", {id: "theme", title: "light or dark", "aria-label": "light or dark",
-  on: {click: () => { document.documentElement.dataset.theme = dark() ? "" : "dark"; redraw(); }}}, "◐");
+  on: {click: () => { document.documentElement.dataset.theme = dark() ? "" : "dark"; redraw(); describe(); }}}, "◐");
 function frame() {
   const button = (p, i) => el("button", {id: "tab-" + p.id, class: "tab-" + p.id, role: "tab", "aria-selected": false, title: "key " + (i + 1), on: {click: () => show(p.id)}}, p.title);
   const pane = (p) => el("section", {class: "pane", id: "pane-" + p.id, "data-pane": p.id, "data-title": p.title, tabindex: -1, hidden: p.id !== "source"});
   byId("main").append(el("div", {class: "side left", id: "left"}, pane(panes[0])), el("div", {id: "splitter", role: "separator", title: "drag to resize"}),
     el("div", {class: "side", id: "right"}, el("nav", {role: "tablist"}, panes.map(button)), panes.slice(1).map(pane)));
   const splitter = byId("splitter");
-  splitter.addEventListener("pointerdown", (e) => { splitter.setPointerCapture(e.pointerId); splitter.onpointermove = (m) => byId("main").style.setProperty("--left", Math.min(Math.max(m.clientX, 280), innerWidth - 300) + "px"); });
+  splitter.addEventListener("pointerdown", (e) => { splitter.setPointerCapture(e.pointerId); splitter.onpointermove = (m) => byId("main").style.setProperty("--left", Math.min(Math.max(m.clientX, 400), innerWidth - 300) + "px"); });
   splitter.addEventListener("pointerup", () => { splitter.onpointermove = null; redraw(); });
   addEventListener("keydown", (e) => {
     const typing = /INPUT|SELECT|TEXTAREA/.test(e.target.tagName);

@@ -3,7 +3,10 @@
 function related(key) {
   const p = state.program, kind = key[0], id = Number(key.slice(1)), set = new Set([key]);
   const addLine = (l) => { if (l >= 0) set.add("l" + l); };
-  if (kind === "v" && p.values[id]) addLine(p.values[id].line);
+  if (kind === "d") for (const a of stageAxes()) set.add("q" + indexAlong(a, id));
+  if (kind === "l") set.add("m" + id);
+  if (kind === "l") for (const k of p.kernelsOfLine.get(id) || []) set.add("k" + k);
+  if (kind === "v" && p.values[id]) addLine(p.values[id].line), set.add("m" + p.values[id].line);
   if (kind === "l") for (const v of (p.lineAt.get(id) || {}).values || []) set.add("v" + v);
   if (kind === "s" || kind === "b") {
     const one = (kind === "s" ? p.steps : p.buffers)[id];
@@ -52,13 +55,18 @@ function describe() {
   } else if (key[0] === "b" && p.buffers[id]) {
     const b = p.buffers[id];
     say(b.value, b.what, bytesText(b.bytes) + " at " + bytesText(b.offset), "live in steps " + b.first_step + " to " + b.last_step, b.at_peak ? "alive at the peak" : "", lineLink(b.line));
+  } else if (key[0] === "p") {
+    say("devices of pp=" + id, "the stages that they run are lit in the diagram of the pipeline", el("span", {class: "link", on: {click: () => show("tensors")}}, "the devices"));
   } else if (key[0] === "d") {
-    say("device " + deviceName(id), el("span", {class: "link", on: {click: () => show("tensors")}}, "what it holds"));
+    say("device " + deviceName(id), p.schedules.length === 1 ? "has the steps and the memory of every device" : "",
+      el("span", {class: "link", on: {click: () => show("tensors")}}, "what it holds"));
   } else if (key[0] === "a") {
     const rows = p.collectives.filter((c) => c.axes.includes(p.axes[id]));
     say("axis " + p.axes[id], plural(rows.length, "kind") + " of collectives, " + timeText(rows.reduce((t, c) => t + c.total_seconds * 1e6, 0)));
   }
 }
+// The axis of a pipeline, if the program has one.
+const stageAxes = () => state.program.schedule && state.program.schedule.pipeline ? state.program.mesh.axes.filter((a) => a.name === "pp").map((a) => a.name) : [];
 // The index of a device as its coordinates: "dp=1 tp=0".
 function deviceName(d) {
   const names = [];

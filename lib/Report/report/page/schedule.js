@@ -46,13 +46,14 @@ schedulePane.draw = (pane) => {
   });
   for (const end of ["pointerup", "pointerleave"]) box.addEventListener(end, () => { drag = null; setTimeout(() => delete document.body.dataset.dragged, 0); });
   const swatch = (style) => draw("svg", {width: 16, height: 11, style: "display:inline-block;vertical-align:-1px"}, hatchDefs(), draw("rect", {width: 16, height: 11, style}));
-  pane.append(el("div", {class: "legend"}, legendItem(swatch("fill:var(--compute)"), "kernel or library call"), s.streams.slice(1).map((n) => legendItem(swatch(`fill:${tint(streamColor(n), 45)}`), "messages over " + n)),
+  pane.append(el("div", {class: "legend"}, legendItem(swatch("fill:var(--compute)"), "kernel or library call"), [...new Set(s.streams.slice(1).map((n) => n.split(", ")[0].replace(/:.*/, "")))].map((a) => legendItem(swatch(`fill:${tint(axisColor(a), 45)}`), "messages over " + a + (s.streams.some((n) => n.startsWith(a + ", ")) ? ", or over it and others" : ""))),
     legendItem(swatch("fill:url(#wait)"), "exposed: the device waits for a message"), view.waited_us > 0 ? legendItem(swatch("fill:url(#apart)"), "it waits for other devices to come") : "", view.rows.some((x) => x.kind === "repeat") ? legendItem(swatch("fill:var(--box);stroke:var(--box-line)"), "further iterations of a loop") : ""));
   drawSteps();
   pane.append(stepTable());
 };
 schedulePane.reveal = (key) => {
   if (!schedulePane.box || !state.program.schedule) return;
+  if (key[0] === "d" && showFunctionOf(Number(key.slice(1)))) return;
   const set = related(key), i = state.program.steps.findIndex((s, n) => stepKeys(s, n).some((k) => set.has(k)));
   if (i < 0) return;
   const view = shownSchedule(), s = view.rows.find((x) => x.index === i), wide = schedulePane.to - schedulePane.from;
@@ -61,6 +62,14 @@ schedulePane.reveal = (key) => {
   drawSteps();
 };
 
+// Shows the steps of a device, if its function is not the one shown.
+function showFunctionOf(device) {
+  const i = state.program.schedules.findIndex((s) => s.devices && s.devices.includes(device));
+  if (i < 0 || i === state.program.functionIndex) return false;
+  useFunction(i);
+  redraw();
+  return true;
+}
 function functionChoice() {
   const p = state.program;
   if (p.schedules.length < 2) return "";
@@ -68,7 +77,8 @@ function functionChoice() {
     p.schedules.map((s, i) => el("option", {value: i, selected: i === p.functionIndex}, (s.devices ? "devices " + short(s.devices.join(", "), 30) + " " : "") + s.function)));
 }
 const streamColor = (name) => axisColor(name.split(", ")[0].replace(/:.*/, ""));
-const stepKeys = (s, i) => ["s" + i, s.collective >= 0 ? "c" + s.collective : "", s.kernel >= 0 ? "k" + s.kernel : "", s.line >= 0 ? "l" + s.line : ""].filter(Boolean);
+const stepKeys = (s, i) => ["s" + i, s.collective >= 0 ? "c" + s.collective : "", s.kernel >= 0 ? "k" + s.kernel : "", s.line >= 0 ? "l" + s.line : "",
+  ...(s.kind === "communicate" ? axisKeys(state.program.schedule.streams[s.stream].split(", ")) : [])].filter(Boolean);
 const hatchDefs = () => draw("defs", {}, draw("pattern", {id: "apart", width: 6, height: 6, patternUnits: "userSpaceOnUse"},
   draw("rect", {width: 6, height: 6, style: "fill:var(--pane)"}), draw("circle", {cx: 3, cy: 3, r: 1.1, style: "fill:var(--dim)"})), draw("pattern", {id: "wait", width: 6, height: 6, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)"},
   draw("rect", {width: 6, height: 6, style: "fill:var(--wait)"}), draw("line", {x1: 0, y1: 0, x2: 0, y2: 6, style: "stroke:var(--text);stroke-width:1.6;opacity:.55"})));
@@ -90,7 +100,7 @@ function drawSteps() {
     const at = x(from + t);
     svg.append(draw("line", {class: "grid", x1: at, y1: 4, x2: at, y2: bottom + 4}), draw("text", {class: "dim", x: at, y: bottom + 17, "text-anchor": at > width - 40 ? "end" : "middle"}, timeText(from + t)));
   }
-  s.streams.forEach((name, i) => svg.append(draw("text", {x: 4, y: 8 + i * lane + 19, "data-k": i ? keys("a" + p.axes.indexOf(name.split(", ")[0])) : "", style: i ? `fill:${streamColor(name)};font-weight:600` : ""}, i ? short("over " + name, 20) : "compute")));
+  s.streams.forEach((name, i) => svg.append(draw("text", {x: 4, y: 8 + i * lane + 19, "data-k": i ? keys(axisKeys(name.split(", "))) : "", style: i ? `fill:${streamColor(name)};font-weight:600` : ""}, i ? short("over " + name, 20) : "compute")));
   const body = draw("g", {"clip-path": "url(#time)"}), last = new Array(s.streams.length).fill(-1e9);
   for (const step of shownSchedule().rows) {
     const i = step.index, end = step.begin_us + step.us;
@@ -147,18 +157,18 @@ function pipelineDiagram(run, width) {
   const shortest = Math.min(...actions.filter((a) => a.us > 0).map((a) => a.us)), letters = run.chunks > 1 ? 4 : 2 + (run.microbatches > 9);
   // As wide as the page, unless the shortest part then has no room for its label in small letters.
   const least = end / shortest * (letters * 5.5 + 2), fits = Math.max(width - left - 12, 260), room = least <= fits ? fits : Math.min(least, 3200);
-  const colors = {F: palette[5], B: palette[4], W: palette[3]}, x = (t) => left + t / end * room, bottom = 6 + run.devices * lane;
+  const colors = {F: "var(--box)", B: "var(--compute)", W: "var(--page)"}, x = (t) => left + t / end * room, bottom = 6 + run.devices * lane;
   const svg = draw("svg", {width: left + room + 12, height: bottom + 24});
   for (const t of ticks(end, Math.max(2, Math.floor(room / 110)))) svg.append(draw("line", {class: "grid", x1: x(t), y1: 2, x2: x(t), y2: bottom}), draw("text", {class: "dim", x: x(t), y: bottom + 14, "text-anchor": x(t) > left + room - 30 ? "end" : "middle"}, timeText(t)));
-  for (let d = 0; d < run.devices; ++d) svg.append(draw("text", {x: 4, y: 6 + d * lane + 17}, "pp=" + d), draw("rect", {x: left, y: 6 + d * lane, width: room, height: lane - 4, style: "fill:var(--pane)"}));
+  for (let d = 0; d < run.devices; ++d) svg.append(draw("text", {x: 4, y: 6 + d * lane + 17, "data-k": keys("p" + d, "q" + d)}, "pp=" + d), draw("rect", {x: left, y: 6 + d * lane, width: room, height: lane - 4, style: "fill:var(--pane)"}));
   for (const a of actions) {
     if (a.us <= 0) continue;
     const w = a.us / end * room, label = a.phase + a.microbatch + (run.chunks > 1 ? "." + Math.floor(a.stage / run.devices) : "");
-    svg.append(draw("g", {}, draw("rect", {class: "shape", x: x(a.begin_us), y: 6 + a.device * lane, width: w, height: lane - 4, style: `fill:${tint(colors[a.phase], 60)}`}),
+    svg.append(draw("g", {"data-k": keys("p" + a.device, "q" + a.device)}, draw("rect", {class: "shape", x: x(a.begin_us), y: 6 + a.device * lane, width: w, height: lane - 4, style: `fill:${colors[a.phase]}`}),
       w >= label.length * 5.5 + 1 ? draw("text", {x: x(a.begin_us) + w / 2, y: 6 + a.device * lane + 16, "text-anchor": "middle", style: w < label.length * 6.8 + 2 ? "font-size:9px" : ""}, label) : "",
       draw("title", {}, `${{F: "forward", B: "backward", W: "weights"}[a.phase]} of micro-batch ${a.microbatch}, stage ${a.stage}\n${timeText(a.us)} from ${timeText(a.begin_us)}`)));
   }
-  const sign = (phase) => el("span", {style: `background:${tint(colors[phase], 60)};padding:0 5px;border:1px solid var(--box-line)`}, phase);
+  const sign = (phase) => el("span", {style: `background:${colors[phase]};padding:0 5px;border:1px solid var(--box-line)`}, phase);
   return [el("h2", {}, "Pipeline"), el("p", {class: "note"}, run.title + `. ${plural(run.messages, "message")} between stages move ${bytesText(run.bytes)} in a step. A row is the stages of one index along pp; empty parts are the bubble. With messages, as below, devices compute nothing for ${(run.idle_share * 100).toFixed(1)} % of a step.`),
     el("div", {class: "draw", style: "overflow-x:auto"}, svg), el("div", {class: "legend"}, legendItem(sign("F"), "forward of micro-batch n"), legendItem(sign("B"), "backward"), actions.some((a) => a.phase === "W") ? legendItem(sign("W"), "gradients of weights") : "")];
 }

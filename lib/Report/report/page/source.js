@@ -6,8 +6,8 @@ sourcePane.draw = (pane) => {
   const p = state.program, table = el("div", {class: "source", role: "table"});
   sourcePane.table = table;
   table.append(el("div", {class: "row head"}, el("div", {class: "n"}, ""), el("div", {class: "t"}, "program"),
-    el("div", {class: "s"}, "propagated sharding"), el("div", {class: "c", title: "time on the nominal machine, computing and communicating; bytes of the result on one device"},
-      el("span", {style: "color:var(--compute)"}, "■ "), "computes", el("br"), el("span", {style: "color:var(--wait)"}, "■ "), "messages")));
+    el("div", {class: "s"}, "propagated sharding"), el("div", {class: "c", title: "time on the nominal machine, computing and communicating (in the color of the mesh axis); bytes of the result on one device"},
+      el("span", {style: "color:var(--compute)"}, "■ "), "computes", el("br"), "■ messages", el("br"), "result's size")));
   const most = Math.max(1e-9, ...p.source.lines.map((l) => (l.us || 0) + (l.comm_us || 0)));
   const groups = sourceGroups(p);
   let file = 0;
@@ -81,13 +81,18 @@ function lineKeys(line) {
 function costText(us, comm, bytes) {
   return [us || comm ? timeText(us + comm) : "", us || comm ? el("br") : "", bytes ? bytesText(bytes) : ""];
 }
+// Of messages that other statements cause, such as those of the gradient, the axis is not known.
+function messageColor(line) {
+  const first = (line.collectives || [])[0];
+  return first === undefined ? "var(--dim)" : axisColor(state.program.collectives[first].axes[0]);
+}
 function costBar(line, most) {
   const us = line.us || 0, comm = line.comm_us || 0;
   if (us + comm < most / 1000) return "";
   const width = (v) => Math.max(v / most * 66, v > 0 ? 1 : 0);
   return draw("svg", {width: 68, height: 6}, draw("title", {}, `computes ${timeText(us)}, communicates ${timeText(comm)}`),
     draw("rect", {x: 67 - width(us) - width(comm), y: 0, width: width(us), height: 6, style: "fill:var(--compute)"}),
-    draw("rect", {x: 67 - width(comm), y: 0, width: width(comm), height: 6, style: "fill:var(--wait)"}));
+    draw("rect", {x: 67 - width(comm), y: 0, width: width(comm), height: 6, style: `fill:${messageColor(line)}`}));
 }
 // Without the blanks that align columns: the pane is narrower than the file.
 function textOf(line) {

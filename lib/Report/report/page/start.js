@@ -71,7 +71,11 @@ function search(e, next) {
     found = words ? p.source.lines.filter((l) => l.text.toLowerCase().includes(words)) : [], foundAt = -1;
     searchGraph(words);
   }
-  if (!found.length) return;
+  byId("search").setAttribute("aria-invalid", words !== "" && !found.length);
+  if (!found.length) {
+    if (words) byId("selection").replaceChildren(el("span", {class: "what"}, `No line has “${words}”.`));
+    return;
+  }
   foundAt = (foundAt + 1) % found.length;
   select("l" + found[foundAt].line);
 }

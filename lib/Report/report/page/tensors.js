@@ -116,6 +116,7 @@ function shardDrawing(v, s, width) {
   const counts = s.dims.map(shardCount), rank = v.dims.length, svg = draw("svg");
   const cellText = holders(s, counts.map(() => 0));
   const most = rank > 2 ? 6 : 12, gap = 16, label = 15;
+  const left = rank > 1 ? Math.max(46, 10 + 6.8 * rangeText(v.dims[rank - 2], counts[rank - 2], counts[rank - 2] - 1).length) : 46;
   const oneLine = cellText.join(" ").length * 6.8 + 12, minW = Math.max(...cellText.map((t) => t.length)) * 6.8 + 10;
   const columns = rank ? segments(counts[rank - 1], Math.max(2, Math.min(most, Math.floor((width - 70) / minW)))) : [0];
   const rows = rank > 1 ? segments(counts[rank - 2], most) : [0];
@@ -124,7 +125,7 @@ function shardDrawing(v, s, width) {
   const outer = [];
   for (let d = 0; d < rank - 2; ++d) outer.push(segments(counts[d], 6));
   const blocksAcross = outer.reduce((n, list, d) => (rank - d) % 2 === 1 ? n * list.length : n, 1);
-  const room = Math.max(width / blocksAcross - gap - 46, minW * columns.length);
+  const room = Math.max(width / blocksAcross - gap - left, minW * columns.length);
   const scale = Math.min(room / across, 260 / height);
   let w = Math.max(across * scale, minW * columns.length);
   w = Math.min(w, Math.max(room, minW * columns.length));
@@ -134,24 +135,24 @@ function shardDrawing(v, s, width) {
   const matrix = (x, y, at) => {
     let top = y;
     if (rank) {
-      columns.forEach((c, i) => svg.append(draw("text", {class: "dim", x: x + 46 + i * w / columns.length + 2, y: y + 10}, c < 0 ? "…" : rangeText(v.dims[rank - 1], counts[rank - 1], c))));
+      columns.forEach((c, i) => svg.append(draw("text", {class: "dim", x: x + left + i * w / columns.length + 2, y: y + 10}, c < 0 ? "…" : rangeText(v.dims[rank - 1], counts[rank - 1], c))));
       top += label;
     }
     rows.forEach((r, j) => {
-      if (rank > 1) svg.append(draw("text", {class: "dim", x: x + 42, y: top + j * h / rows.length + 12, "text-anchor": "end"}, r < 0 ? "…" : rangeText(v.dims[rank - 2], counts[rank - 2], r)));
+      if (rank > 1) svg.append(draw("text", {class: "dim", x: x + left - 4, y: top + j * h / rows.length + 12, "text-anchor": "end"}, r < 0 ? "…" : rangeText(v.dims[rank - 2], counts[rank - 2], r)));
       columns.forEach((c, i) => {
         if (r < 0 || c < 0) return;
         const index = [...at, ...(rank > 1 ? [r] : []), ...(rank ? [c] : [])];
-        cell(x + 46 + i * w / columns.length, top + j * h / rows.length, w / columns.length, h / rows.length, index);
+        cell(x + left + i * w / columns.length, top + j * h / rows.length, w / columns.length, h / rows.length, index);
       });
     });
-    return [w + 46, h + (rank ? label : 0)];
+    return [w + left, h + (rank ? label : 0)];
   };
   const cell = (x, y, cw, ch, index) => {
     const number = index.reduce((n, i, d) => n * counts[d] + i, 0), names = holders(s, index);
-    const color = counts.every((c) => c === 1) ? palette[7] : palette[(index.reduce((n, i) => n * 3 + i, 0)) % 7];
+    const total = counts.reduce((n, c) => n * c, 1), color = shardColor(number, total);
     const devices = devicesOf(s, index, 64);
-    const g = draw("g", {class: "cell", "data-k": keys(devices.map((d) => "d" + d))}, draw("rect", {class: "shape", x, y, width: cw, height: ch, style: `fill:${tint(color, 30)};stroke:${color}`}));
+    const g = draw("g", {class: "cell", "data-k": keys(devices.map((d) => "d" + d))}, draw("rect", {class: "shape", x, y, width: cw, height: ch, style: `fill:${color}`}));
     if (s.pending) g.append(draw("rect", {x, y, width: cw, height: ch, style: "fill:url(#hatch);pointer-events:none"}));
     (flat ? [names.join(" ")] : names).forEach((t, i) => g.append(draw("text", {x: x + 5, y: y + 14 + i * 13}, t)));
     g.append(draw("title", {}, `shard ${number}: [` + index.map((i, d) => rangeText(v.dims[d], counts[d], i)).join(", ") + "]\n" + (devices.length < 64 ? devices.map(deviceName).join("\n") : "64 devices and more")));
@@ -164,9 +165,9 @@ function shardDrawing(v, s, width) {
     let along = 0, far = 0;
     for (const i of segments(counts[d], 6)) {
       const bx = sideways ? x + along : x, by = sideways ? y : y + along;
-      svg.append(draw("text", {class: "dim", x: bx + 46, y: by + 10, style: "font-weight:600"}, i < 0 ? "…" : `dim ${d}: ${rangeText(v.dims[d], counts[d], i)}`));
+      svg.append(draw("text", {class: "dim", x: bx + left, y: by + 10, style: "font-weight:600"}, i < 0 ? "…" : `dim ${d}: ${rangeText(v.dims[d], counts[d], i)}`));
       const size = i < 0 ? [60, 20] : blocks(d + 1, bx, by + label, [...at, i]);
-      size[0] = Math.max(size[0], 46 + 7 * (i < 0 ? 1 : `dim ${d}: ${rangeText(v.dims[d], counts[d], i)}`.length));
+      size[0] = Math.max(size[0], left + 7 * (i < 0 ? 1 : `dim ${d}: ${rangeText(v.dims[d], counts[d], i)}`.length));
       along += (sideways ? size[0] : size[1] + label) + gap;
       far = Math.max(far, sideways ? size[1] + label : size[0]);
     }
@@ -174,8 +175,9 @@ function shardDrawing(v, s, width) {
   };
   svg.append(draw("defs", {}, draw("pattern", {id: "hatch", width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)"}, draw("line", {x1: 0, y1: 0, x2: 0, y2: 7, style: "stroke:var(--text);stroke-width:1.5;opacity:.45"}))));
   const size = blocks(0, 0, 0, []);
-  if (!exact) svg.append(draw("text", {class: "dim", x: 46, y: size[1] + 14}, `not to scale: ${height} × ${across}`));
-  svg.setAttribute("width", Math.ceil(size[0] + 4));
+  if (!exact) svg.append(draw("text", {class: "dim", x: left, y: size[1] + 14}, `not to scale: ${height} × ${across}`));
+  const below = exact ? 0 : left + 6.8 * `not to scale: ${height} × ${across}`.length;
+  svg.setAttribute("width", Math.ceil(Math.max(size[0], below) + 4));
   svg.setAttribute("height", Math.ceil(size[1] + (exact ? 4 : 20)));
   return svg;
 }
@@ -201,7 +203,7 @@ function drawMesh(into) {
       columns.forEach((c, i) => {
         if (r < 0 || c < 0) return;
         const d = deviceAt([...at, ...(down ? [r] : []), ...(across ? [c] : [])]), shown = p.mesh.order ? p.mesh.order[d] : d;
-        svg.append(draw("g", {"data-k": "d" + d, tabindex: 0, role: "button"}, draw("title", {}, deviceName(d)), draw("rect", {class: "shape", x: x + left + i * wide, y: y + 16 + j * ch, width: wide - 4, height: ch - 4, rx: 3}),
+        svg.append(draw("g", {"data-k": keys("d" + d, stageAxes().map((a) => "p" + indexAlong(a, d))), tabindex: 0, role: "button"}, draw("title", {}, deviceName(d)), draw("rect", {class: "shape", x: x + left + i * wide, y: y + 16 + j * ch, width: wide - 4, height: ch - 4, rx: 3}),
           draw("text", {x: x + left + i * wide + (wide - 4) / 2, y: y + 30 + j * ch, "text-anchor": "middle"}, shown)));
       });
     });
