@@ -120,6 +120,17 @@
       if (c) links("c" + c.collective, ["schedule"]);
       links("s0", ["schedule"]);
     }
+    // An axis lights up wherever its messages are, and a box of the pipeline the devices of its row.
+    const over = p.steps.find((s) => s.collective >= 0 && p.collectives[s.collective].axes.length === 1);
+    const axis = over ? p.axes.indexOf(p.collectives[over.collective].axes[0]) : -1;
+    if (axis >= 0) links("a" + axis, ["tensors", "schedule", "communication"]);
+    if (p.schedule && p.schedule.pipeline)
+      for (const id of ["schedule", "tensors"]) {
+        show(id);
+        select("p1");
+        if (!lit(id)) say(id, "a row of the pipeline does not light up");
+        select("");
+      }
     byId("theme").click();
     show("schedule");
     layout("schedule, other theme", byId("pane-schedule"));

@@ -142,7 +142,7 @@ void expectExact(const ProgramSnapshot& a, const ProgramSnapshot& b) {
   double compute = 0;
   for (const DiffComputation& c : d.computations) compute += c.b - c.a;
   EXPECT_NEAR(compute, d.b.computeSeconds - d.a.computeSeconds, 1e-9 * scale);
-  EXPECT_NEAR(compute + got.exposed + d.b.pipelineSeconds - d.a.pipelineSeconds, d.b.seconds - d.a.seconds,
+  EXPECT_NEAR(compute + got.exposed + d.b.scheduleSeconds - d.a.scheduleSeconds, d.b.seconds - d.a.seconds,
               1e-9 * scale);
   for (const std::vector<DiffRow>* rows : {&d.axes, &d.kinds, &d.layers}) {
     int64_t bytes = 0;
