@@ -92,9 +92,10 @@ private:
   }
 
   int schedule() {
+    if (!lower(Stage::Local)) return kExitInput;
+    const std::optional<PipelineRun> pipeline = readPipeline(m_, func_); // before steps are reordered
     if (!lower(Stage::Placed)) return kExitInput;
     std::vector<ViewSchedule> functions;
-    const std::optional<PipelineRun> pipeline = readPipeline(m_, func_);
     std::string all = pipeline ? pipelineText(*pipeline, columnsOfOutput()) : "";
     if (!pipeline && isPipeline(m_, func_))
       env_.err(
