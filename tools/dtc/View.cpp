@@ -92,9 +92,8 @@ private:
   }
 
   int schedule() {
-    if (!lower(Stage::Local)) return kExitInput;
-    const std::optional<PipelineRun> pipeline = readPipeline(m_, func_); // before steps are reordered
-    if (!lower(Stage::Placed)) return kExitInput;
+    std::optional<PipelineRun> pipeline;
+    if (!lower(Stage::Placed, &pipeline)) return kExitInput;
     std::vector<ViewSchedule> functions;
     std::string all = pipeline ? pipelineText(*pipeline, columnsOfOutput()) : "";
     if (!pipeline && isPipeline(m_, func_))
@@ -124,14 +123,17 @@ private:
   }
 
   // Runs the remaining passes of the standard pipeline up to this stage.
-  bool lower(Stage to) {
+  // `pipeline`: is read on the way, before steps are reordered.
+  bool lower(Stage to, std::optional<PipelineRun>* pipeline = nullptr) {
     Session session(std::move(m_), func_, o_.lowering.pipeline(target()));
     if (to == Stage::Propagated) // show the program as written: ops are not decomposed
       session.skips = [](const PassStep& s) {
         return s.pass->produces == Level::Global && std::string_view(s.pass->name) != "autodiff";
       };
     Diagnostics diags;
-    const Status done = session.lower(to, diags);
+    Status done = pipeline ? session.lower(Stage::Local, diags) : Ok{};
+    if (pipeline && done) *pipeline = readPipeline(session.module(), session.entry());
+    if (done) done = session.lower(to, diags);
     m_ = std::move(session.module());
     func_ = session.entry();
     const bool diagnosed = env_.report(diags, m_.source) != 0;
