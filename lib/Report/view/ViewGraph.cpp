@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 namespace dtc {
 namespace {
@@ -107,6 +108,61 @@ std::string quotedDot(std::string_view text) {
   return out + "\"";
 }
 
+// "blocks_0" of "%blocks_0_attn_q": the layer that a value's name states.
+std::string layerName(const ViewGraph::Node& n) {
+  const std::string_view name = std::string_view(n.result).substr(0, n.result.find(','));
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  for (size_t at = name.find('_'); at != name.npos; at = name.find('_', at + 1)) {
+    size_t end = at + 1;
+    while (end < name.size() && digit(name[end])) ++end;
+    if (end > at + 1 && end < name.size() && name[end] == '_') return std::string(name.substr(1, end - 1));
+  }
+  return "";
+}
+
+// A large graph with each layer as one box, so that it is a picture that a page has room for.
+ViewGraph folded(const ViewGraph& g) {
+  constexpr size_t kLarge = 60, kMinLayer = 4; // nodes
+  if (g.nodes.size() <= kLarge) return g;
+  struct Layer {
+    size_t statements = 0, arguments = 0, node = 0;
+    bool placed = false;
+  };
+  std::map<std::string, Layer> layers;
+  for (const ViewGraph::Node& n : g.nodes)
+    if (const std::string name = layerName(n); !name.empty())
+      ++(n.op == "argument" ? layers[name].arguments : layers[name].statements);
+  ViewGraph out{g.title, {}};
+  std::vector<size_t> at;
+  for (const ViewGraph::Node& n : g.nodes) {
+    const auto layer = layers.find(layerName(n));
+    if (layer == layers.end() || layer->second.statements + layer->second.arguments < kMinLayer) {
+      at.push_back(out.nodes.size());
+      out.nodes.push_back({n.op, n.result, n.type, n.layer, {}, n.reads});
+      continue;
+    }
+    Layer& l = layer->second;
+    if (!l.placed) {
+      const std::string statements = l.statements ? std::to_string(l.statements) + " statements" : "",
+                        arguments = l.arguments ? std::to_string(l.arguments) + " arguments" : "";
+      l.placed = true, l.node = out.nodes.size();
+      out.nodes.push_back({"layer",
+                           layer->first,
+                           statements + (statements.empty() || arguments.empty() ? "" : ", ") + arguments,
+                           n.layer,
+                           {},
+                           {}});
+    }
+    at.push_back(l.node);
+  }
+  for (size_t n = 0; n < g.nodes.size(); ++n)
+    for (size_t from : g.nodes[n].from) {
+      std::vector<size_t>& own = out.nodes[at[n]].from;
+      if (at[from] != at[n] && std::ranges::find(own, at[from]) == own.end()) own.push_back(at[from]);
+    }
+  return out;
+}
+
 } // namespace
 
 ViewGraph viewGraph(const Module& m, FuncId f) { return GraphMaker(m, f).make(); }
@@ -137,7 +193,8 @@ std::string graphDot(const ViewGraph& g) {
   return text + "}\n";
 }
 
-std::string graphSvg(const ViewGraph& g) {
+std::string graphSvg(const ViewGraph& whole) {
+  const ViewGraph g = folded(whole);
   constexpr double kHeight = 44, kTop = 40, kLeft = 10;
   constexpr size_t kMaxLetters = 36;
   Svg svg;

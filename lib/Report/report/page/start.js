@@ -68,8 +68,9 @@ let found = [], foundAt = 0;
 function search(e, next) {
   const words = byId("search").value.trim().toLowerCase(), p = state.program;
   if (!next) {
-    found = words ? p.source.lines.filter((l) => l.text.toLowerCase().includes(words)) : [], foundAt = -1;
-    searchGraph(words);
+    found = words ? p.source.lines.filter((l) => l.text.replace(/\/\/.*/, "").toLowerCase().includes(words)) : [], foundAt = -1;
+    const inGraph = searchGraph(words);
+    if (words && !found.length && !inGraph) byId("selection").textContent = `Nothing is found for "${words}".`;
   }
   byId("search").setAttribute("aria-invalid", words !== "" && !found.length);
   if (!found.length) {
