@@ -1,8 +1,8 @@
 #include "recompute/Rematerialize.h"
+#include "analysis/StageMarks.h"
 #include "analysis/Within.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/Phase.h"
-#include "stages/StagedFunction.h"
 #include <algorithm>
 
 namespace dtc {

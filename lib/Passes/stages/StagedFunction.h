@@ -2,6 +2,7 @@
 // A local function as a list of ops, each with its place in a pipeline: the stage that computes it, and whether that is
 // the forward or the backward part of which micro-batch.
 #include "analysis/Reads.h"
+#include "analysis/StageMarks.h"
 #include "dtc/IR/Module.h"
 #include "dtc/Passes/analysis/PipelineOrder.h"
 #include "dtc/Sharding/Sharding.h"
@@ -26,11 +27,6 @@ struct StagedFunction {
   int stages = 1;
   bool hasBackward = false;
 };
-
-// The `stage` of an op, or the one that all marks in its blocks have; nothing without a mark. -1: several.
-[[nodiscard]] std::optional<int64_t> stageMarkOf(const Module&, OpId);
-// The largest mark of a function and one more; 0 without marks.
-[[nodiscard]] int64_t numStageMarks(const Module&, FuncId);
 
 // The ops of the function, with the loop over micro-batches unrolled: the `for` whose block contains marks. A function
 // without such a loop is one micro-batch. The new ops belong to the function's block, which is not changed. With

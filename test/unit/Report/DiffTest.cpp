@@ -227,7 +227,7 @@ TEST(Diff, SnapshotsAreReadBack) {
 
 TEST(Diff, Budgets) {
   ProgramDiff d;
-  d.a.communication.bytes = 1000, d.b.communication.bytes = 1010;
+  d.a.receivedBytes = 1000, d.b.receivedBytes = 1010;
   d.a.seconds = 1e-3, d.b.seconds = 2e-3;
   d.a.peakBytes = d.b.peakBytes = 1 << 20;
   const auto holds = [&](DiffBudget::Of of, const char* text) {
