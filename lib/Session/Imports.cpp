@@ -13,7 +13,8 @@ namespace dtc {
 namespace {
 
 constexpr DiagKind kUnknownModule{
-    "unknown-module", "the library has no module '{0}'{1}; a file is imported by its name, as in \"{0}.dt\""};
+    "unknown-module",
+    "the library has no module '{0}' (a file is imported by its name, as in \"{0}.dt\"){1}"};
 constexpr DiagKind kCannotImport{"import", "cannot import '{0}': {1}"};
 
 constexpr size_t kMaxImports = 1000;

@@ -3,6 +3,7 @@
 #include "Program.h"
 #include "Verbs.h"
 #include <CLI/CLI.hpp>
+#include <cmath>
 
 namespace dtc {
 
@@ -73,6 +74,16 @@ std::string familiesHelp() {
 
 } // namespace
 
+// CLI::PositiveNumber accepts NaN, and says its range in 300 digits.
+static CLI::Validator positiveNumber() {
+  return {[](const std::string& word) {
+            double value = 0;
+            const bool good = CLI::detail::lexical_cast(word, value) && std::isfinite(value) && value > 0;
+            return good ? std::string() : "expects a number above 0, got '" + word + "'";
+          },
+          ""};
+}
+
 Verb modelVerb() {
   Verb v;
   v.name = "model";
@@ -104,7 +115,7 @@ Verb modelVerb() {
            "--capacity", o->spec.capacity,
            "of mixtral: rows of a sequence per expert, as a multiple of an even share; others are dropped")
         ->type_name("FACTOR")
-        ->check(CLI::PositiveNumber.description(""));
+        ->check(positiveNumber());
     app.add_option("--dtype", o->dtype, "dtype of weights and activations")
         ->type_name("f32|bf16|f16|f64")
         ->check(CLI::IsMember({"f32", "bf16", "f16", "f64"}).description(""));
@@ -124,13 +135,12 @@ Verb modelVerb() {
     app.add_option("--optimizer", o->spec.optimizer, "of --mode train (docs/optimizers.md)")
         ->type_name("sgd|momentum|nesterov|adam|adamw|lion|muon")
         ->check(CLI::IsMember(optimizers).description(""));
-    auto positive = CLI::PositiveNumber;
     app.add_option("--learning-rate", o->spec.learningRate, "instead of the optimizer's usual one")
         ->type_name("RATE")
-        ->check(positive.description(""));
+        ->check(positiveNumber());
     app.add_option("--clip-norm", o->spec.clipNorm, "largest norm of all gradients together")
         ->type_name("NORM")
-        ->check(positive.description(""));
+        ->check(positiveNumber());
     app.add_flag("--master-weights", o->spec.masterWeights,
                  "f32 weights, converted to the dtype in each step");
     number("--microbatches", o->spec.microbatches, "parts of the batch whose gradients are added up");
