@@ -45,6 +45,15 @@ function indexAlong(part, device) { // of a device, along an axis or a sub-axis
   return typeof part === "string" ? at : Math.floor(at / (axis.size / (part.pre * part.size))) % part.size;
 }
 const shardCount = (parts) => parts.reduce((n, part) => n * partSize(part), 1);
+// "4", or "3 or 4" where the shards of a dim differ.
+const shardSize = (n, count) => n % count ? `${Math.floor(n / count)} or ${Math.ceil(n / count)}` : n / count;
+// Where the shards of a drawn list begin, and the end: to scale, unless some are left out or too small for text.
+function shardEdges(list, size, count, extent, least) {
+  const even = list.map((_, i) => i * extent / list.length).concat(extent);
+  if (list.includes(-1) || !size) return even;
+  const scaled = list.map((i) => shardRange(size, count, i)[0] / size * extent).concat(extent);
+  return scaled.some((x, i) => i && x - scaled[i - 1] < least - 0.5) ? even : scaled;
+}
 const shardRange = (size, count, i) => [Math.floor(i * size / count), Math.floor((i + 1) * size / count)];
 // The coordinates that hold a shard: an index, * for any, + for each with a partial value.
 function holders(sharding, index) {
@@ -98,7 +107,7 @@ function drawShards() {
   const counts = s.dims.map(shardCount), total = counts.reduce((a, b) => a * b, 1);
   const pending = (s.pending || []).map((a) => axisName(a.axis));
   const copies = p.mesh.devices / total / (s.pending || []).reduce((n, a) => n * partSize(a.axis), 1);
-  const facts = [total === 1 ? "not sharded: every device holds all of it" : plural(total, "shard") + " (" + counts.join(" × ") + ") of " + v.dims.map((n, d) => counts[d] ? Math.ceil(n / counts[d]) : n).join(" × ")];
+  const facts = [total === 1 ? "not sharded: every device holds all of it" : plural(total, "shard") + " (" + counts.join(" × ") + ") of " + v.dims.map((n, d) => shardSize(n, counts[d])).join(" × ")];
   if (v.device_bytes !== undefined) facts.push(bytesText(v.device_bytes) + " on each device, of " + bytesText(v.bytes));
   if (total > 1) facts.push(copies > 1 ? "each shard is held by " + plural(Math.round(copies), "device") : "each shard is held once");
   if (pending.length) facts.push(`hatched: partial values, to be reduced (${s.pending[0].kind}) over ` + pending.join(", "));
@@ -131,19 +140,20 @@ function shardDrawing(v, s, width) {
   w = Math.min(w, Math.max(room, minW * columns.length));
   const flat = w / columns.length >= oneLine, minH = flat ? 20 : cellText.length * 13 + 8;
   const h = Math.max(rank > 1 ? height * scale : 30, minH * rows.length);
+  const xs = shardEdges(columns, across, rank ? counts[rank - 1] : 1, w, minW), ys = shardEdges(rows, height, rank > 1 ? counts[rank - 2] : 1, h, minH);
   const exact = rank < 2 || Math.abs(w / h - across / height) / (across / height) < 0.02;
   const matrix = (x, y, at) => {
     let top = y;
     if (rank) {
-      columns.forEach((c, i) => svg.append(draw("text", {class: "dim", x: x + left + i * w / columns.length + 2, y: y + 10}, c < 0 ? "…" : rangeText(v.dims[rank - 1], counts[rank - 1], c))));
+      columns.forEach((c, i) => svg.append(draw("text", {class: "dim", x: x + left + xs[i] + 2, y: y + 10}, c < 0 ? "…" : rangeText(v.dims[rank - 1], counts[rank - 1], c))));
       top += label;
     }
     rows.forEach((r, j) => {
-      if (rank > 1) svg.append(draw("text", {class: "dim", x: x + left - 4, y: top + j * h / rows.length + 12, "text-anchor": "end"}, r < 0 ? "…" : rangeText(v.dims[rank - 2], counts[rank - 2], r)));
+      if (rank > 1) svg.append(draw("text", {class: "dim", x: x + left - 4, y: top + ys[j] + 12, "text-anchor": "end"}, r < 0 ? "…" : rangeText(v.dims[rank - 2], counts[rank - 2], r)));
       columns.forEach((c, i) => {
         if (r < 0 || c < 0) return;
         const index = [...at, ...(rank > 1 ? [r] : []), ...(rank ? [c] : [])];
-        cell(x + left + i * w / columns.length, top + j * h / rows.length, w / columns.length, h / rows.length, index);
+        cell(x + left + xs[i], top + ys[j], xs[i + 1] - xs[i], ys[j + 1] - ys[j], index);
       });
     });
     return [w + left, h + (rank ? label : 0)];
