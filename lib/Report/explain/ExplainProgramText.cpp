@@ -237,6 +237,7 @@ nlohmann::ordered_json json(const ProgramCollective& c) {
   for (const ProgramCollective::Source& s : c.sources)
     sources.push_back({{"op", s.op},
                        {"location", s.location},
+                       {"value", s.value},
                        {"from", s.from},
                        {"to", s.to},
                        {"why", s.why},

@@ -102,12 +102,13 @@ function shardingText(sharding) {
   return text.split(/(\w+)/).map((word) => state.program.axes.includes(word)
     ? el("span", {class: "ax", style: `color:${axisColor(word)}`, "data-k": keys(axisKeys([word]))}, word) : word);
 }
+const collectiveValue = (c) => (c.value || "") + (c.more_values ? ` and ${c.more_values} more` : "");
 const collectiveText = (c) => c.kind + " " + c.axes.join(", ");
 function chip(id) {
   const c = state.program.collectives[id];
   const color = axisColor(c.axes[0]);
   return el("span", {class: "chip", "data-k": keys("c" + id, axisKeys(c.axes)), style: `color:${color};border-color:${color}`,
-    title: c.value || ""}, collectiveText(c) + (c.messages > 1 ? " ×" + c.messages : ""));
+    title: collectiveValue(c)}, collectiveText(c) + (c.messages > 1 ? " ×" + c.messages : ""));
 }
 
 // --- links. An element has keys: v3 a value, l12 a line, c1 a collective, k2 a kernel, d5 a device, a0 an axis,

@@ -43,7 +43,7 @@ function describe() {
       el("span", {}, (l.values || []).map((v) => [linkTo("v" + v, p.values[v].name), " "])), el("span", {}, (l.collectives || []).map(chip)));
   } else if (key[0] === "c" && p.collectives[id]) {
     const c = p.collectives[id];
-    say(collectiveText(c), c.value, plural(c.messages, "message") + ", " + timeText(c.total_seconds * 1e6) + ", " + bytesText(c.total_bytes) + " received",
+    say(collectiveText(c), collectiveValue(c), plural(c.messages, "message") + ", " + timeText(c.total_seconds * 1e6) + ", " + bytesText(c.total_bytes) + " received",
       el("span", {}, c.lines.slice(0, 4).map((l) => [lineLink(l), " "])), el("span", {class: "link", on: {click: () => show("communication")}}, "reason"));
   } else if (key[0] === "k" && p.kernels[id]) {
     const k = p.kernels[id];

@@ -27,7 +27,7 @@ function collectiveRow(c, i, most) {
   const fillBody = () => {
     if (body.childElementCount) return;
     for (const s of c.sources) {
-      body.append(el("div", {}, s.from ? [el("code", {}, s.from.replace(/@\w+/, "")), " → ", el("code", {}, s.to.replace(/@\w+/, "")), el("br")] : "", "because " + placesIn(s.why)));
+      body.append(el("div", {}, s.from ? [s.value ? el("code", {}, s.value + " ") : "", el("code", {}, s.from.replace(/@\w+/, "")), " → ", el("code", {}, s.to.replace(/@\w+/, "")), el("br")] : "", "because " + placesIn(s.why)));
       if (s.chain.length) body.append(el("ol", {}, s.chain.map((step) => el("li", {}, el("code", {}, step.value), ` dim ${step.dim} along ${step.axes}`, step.via ? ` through '${step.via}'` : step.annotation ? ": annotated" : "", step.location ? el("span", {class: "note"}, "  " + placesIn(step.location)) : ""))));
     }
     if (c.more_sources) body.append(el("div", {class: "note"}, `the same message serves ${c.more_sources} more`));
@@ -39,7 +39,7 @@ function collectiveRow(c, i, most) {
     body.append(el("div", {}, "lines: ", c.lines.slice(0, 8).map((l) => [lineLink(l), " "])));
   };
   const row = el("div", {"data-k": keys("c" + i, c.lines.map((l) => "l" + l), c.axes.map((a) => "a" + state.program.axes.indexOf(a))), style: "display:flex;flex-wrap:wrap;gap:0 10px;align-items:baseline;border-top:1px solid var(--line);padding:3px 4px"},
-    el("span", {class: "chip", style: `color:${color};border-color:${color}`}, collectiveText(c)), el("span", {class: "mono", style: "overflow-wrap:anywhere;flex:1 1 140px"}, (c.generated ? "in " : "") + (c.value || ""), c.layer ? el("span", {class: "note"}, "  " + c.layer) : ""),
+    el("span", {class: "chip", style: `color:${color};border-color:${color}`}, collectiveText(c)), el("span", {class: "mono", style: "overflow-wrap:anywhere;flex:1 1 140px"}, (c.generated ? "in " : "") + collectiveValue(c), c.layer ? el("span", {class: "note"}, "  " + c.layer) : ""),
     el("span", {class: "note", style: "margin:0"}, c.messages > 1 ? `${c.messages.toLocaleString("en")} × ${bytesText(c.bytes_received || 0)}` : bytesText(c.bytes_received || 0)), el("span", {style: "min-width:5.5em;text-align:right"}, timeText(c.total_seconds * 1e6)),
     draw("svg", {width: 60, height: 8}, draw("rect", {width: Math.max(c.total_seconds / most * 60, 1), height: 8, style: `fill:${color}`})), el("span", {class: "link", tabindex: 0, role: "button", "data-toggle": ""}, "why"));
   const toggle = (open) => { fillBody(); body.hidden = !open; };
