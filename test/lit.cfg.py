@@ -61,6 +61,8 @@ if os.path.exists(config.dtc_build_root + "/bin/dtc-onednn.so"):
     config.available_features.add("onednn")
 if shutil.which("bible"):  # of the package bible-kjv: the text of examples/text
     config.available_features.add("bible")
-if os.path.exists("/proc/cpuinfo") and "avx512_vnni" in open("/proc/cpuinfo").read():
-    config.available_features.add("vnni")
+processor = open("/proc/cpuinfo").read() if os.path.exists("/proc/cpuinfo") else ""
+for flag, feature in (("avx512_vnni", "vnni"), ("avx512bw", "avx512")):
+    if flag in processor:
+        config.available_features.add(feature)
 config.available_features.add("sanitized" if sanitized else "fast")
