@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <exception>
+#include <execinfo.h>
 #include <new>
 #include <stdexcept>
 #include <string_view>
@@ -20,6 +21,7 @@ constexpr int kMaxPending = 16;
 std::atomic<const char*> pending[kMaxPending];
 std::atomic<bool> ranOut = false;  // operator new failed at least once
 std::atomic<bool> returns = false; // main() has returned: exit() is its own
+thread_local int fragile = 0;      // EndsWithoutMemory of this thread
 
 void say(std::string_view text) {
   while (!text.empty()) {
@@ -31,6 +33,7 @@ void say(std::string_view text) {
 
 [[noreturn]] void onNewFailed() {
   ranOut = true;
+  if (fragile) endOutOfMemory();
   throw std::bad_alloc();
 }
 
@@ -72,9 +75,16 @@ void installTerminateHandler() {
   std::set_new_handler(&onNewFailed);
   std::set_terminate(&onTerminate);
   std::atexit(&onExit);
+  // glibc opens the unwinder's library when an exception first passes one of its own frames, such as
+  // std::call_once, and aborts if it has no memory for that: so open it now.
+  void* frame = nullptr;
+  (void)backtrace(&frame, 1);
 }
 
 void returnsFromMain() { returns = true; }
+
+EndsWithoutMemory::EndsWithoutMemory() { ++fragile; }
+EndsWithoutMemory::~EndsWithoutMemory() { --fragile; }
 
 PendingFile::PendingFile(const std::string& path) : path_(path.c_str()) {
   for (int i = 0; i < kMaxPending && slot_ < 0; ++i) {

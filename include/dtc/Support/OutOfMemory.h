@@ -20,6 +20,14 @@ inline constexpr const char* kOutOfMemory =
 void installTerminateHandler();
 void returnsFromMain();
 
+// While it lives, an allocation failure of this thread ends the process this way at once, where
+// installTerminateHandler() was called: around calls of a library that crashes when an exception passes it.
+class EndsWithoutMemory : NonCopyable {
+public:
+  EndsWithoutMemory();
+  ~EndsWithoutMemory();
+};
+
 // A temporary file until it gets its final name: removed by the destructor, and if the process exits as
 // above.
 class PendingFile : NonCopyable {

@@ -1,6 +1,7 @@
 #include "backend/cpu/CpuConv.h"
 
 #include "dtc/Sharding/Sharding.h"
+#include "dtc/Support/OutOfMemory.h"
 
 #include <algorithm>
 #include <cstring>
@@ -162,6 +163,7 @@ Result<CpuConvs::Part> CpuConvs::partOf(const PlacedConv& given) {
   std::ranges::copy(c.result.strides, d.resultStrides);
   d.image = c.image.at, d.window = c.window.at, d.result = c.result.at, d.bias = c.bias;
   char error[200] = "";
+  const EndsWithoutMemory ends;
   out.made = oneDnn_.createConv(&d, error, sizeof error);
   if (!out.made && *error) return machineError(std::string("oneDNN rejects the convolution: ") + error);
   out.missing = !out.made;

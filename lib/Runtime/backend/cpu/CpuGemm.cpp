@@ -1,6 +1,7 @@
 #include "backend/cpu/CpuGemm.h"
 
 #include "dtc/Sharding/Sharding.h"
+#include "dtc/Support/OutOfMemory.h"
 
 #include <algorithm>
 #include <cstring>
@@ -178,6 +179,7 @@ Status CpuGemms::products(const PlacedGemm& given, bool transposed, std::vector<
             g.biasStride,
             g.y};
   char error[200] = "";
+  const EndsWithoutMemory ends;
   void* product = oneDnn_->create(&d, error, sizeof error);
   if (!product) return machineError(std::string("oneDNN rejects the matmul: ") + error);
   out.push_back({product, transposed});
@@ -270,6 +272,7 @@ void CpuGemms::rebind(const MemoryRange& from, size_t range, std::byte* to) cons
 }
 
 Status CpuGemms::run(uint32_t step, uint32_t part, void* scratch) const {
+  const EndsWithoutMemory ends; // oneDNN generates its matmuls for AVX2 in the first run, in std::call_once
   const Step& s = steps_[step];
   if (s.empty) fillWithBias(s.gemm, 0, s.gemm.bias, s.gemm.y);
   for (const Block& block : s.parts[part]) {

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <new>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <sys/mman.h>
 
 namespace dtc::onednn {
 
@@ -36,11 +37,22 @@ inline dnnl::memory::data_type dataType(int type) {
 dnnl::memory::desc describe(dnnl::memory::data_type type, const dnnl::memory::dims& sizes,
                             dnnl::memory::dims strides);
 
+// Throws std::bad_alloc if there is no room for the code that oneDNN generates once: it would crash.
+inline void roomForCode() {
+  constexpr size_t kBytes = size_t{16} << 20; // of the matmul kernels for AVX2: 6 to 9 MiB
+  static const bool fits = [] {
+    void* room = mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return room != MAP_FAILED && munmap(room, kBytes) == 0;
+  }();
+  if (!fits) throw std::bad_alloc();
+}
+
 // The result of `make`, or null with a message. A dnnl::error with status `quiet` leaves the message empty.
 template <typename Make> void* guarded(char* error, size_t errorSize, dnnl_status_t quiet, Make make) {
   *error = 0;
   try {
     const OneThread alone;
+    roomForCode();
     return make();
   } catch (const dnnl::error& e) {
     if (e.status != quiet)
