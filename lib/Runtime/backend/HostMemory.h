@@ -8,6 +8,11 @@
 
 namespace dtc {
 
+// Rows of a matrix are on many pages: with small pages, matmuls wait for the translation of their addresses.
+void adviseHugePages(void* p, size_t bytes);
+// 64-byte aligned, to be released with free(); null: out of memory.
+[[nodiscard]] void* allocateAligned(size_t bytes);
+
 class HostMemory : NonCopyable {
 public:
   HostMemory() = default;

@@ -188,15 +188,37 @@ BorrowedRun::BorrowedRun(const Module& m, Program& program, Backend& backend, co
   }
 }
 
-void BorrowedRun::bind(uint32_t range, std::byte* to) {
-  if (range == kNone) return;
-  const Range& r = ranges_[range];
+bool BorrowedRun::bind(uint32_t range, std::byte* to) {
+  if (range == kNone) return false;
+  Range& r = ranges_[range];
   Program::Movable& buffer = program_.movable[static_cast<size_t>(r.coordinate)][r.movable];
   if (!to) to = r.own;
-  if (buffer.at == to) return;
+  if (buffer.at == to) return false;
   buffer.at = to;
+  r.kept = false;
   backend_.rebinding()->rebind(range, to);
   rendezvous_->rebind(range, to);
+  return true;
+}
+
+Status BorrowedRun::keep(uint32_t range, bool changed) {
+  if (range == kNone || (ranges_[range].kept && !changed)) return Ok{};
+  ranges_[range].kept = true;
+  return backend_.rebinding()->keep(range);
+}
+
+void BorrowedRun::release(uint32_t range) {
+  if (range != kNone && std::exchange(ranges_[range].kept, false)) backend_.rebinding()->release(range);
+}
+
+void BorrowedRun::beforeSet(size_t argument) {
+  for (const uint32_t range : argumentRanges_[argument]) release(range);
+}
+
+Status BorrowedRun::afterSet(size_t argument) {
+  for (const uint32_t range : argumentRanges_[argument])
+    if (Status s = keep(range, true); !s) return s;
+  return Ok{};
 }
 
 // A result is not bound to memory of an argument: it may be written before the argument is read.
@@ -266,9 +288,14 @@ Status BorrowedRun::setArgument(size_t i, std::span<const BorrowedTensor> tensor
     if (t.skip && lends(i)) within = lent_[i][p];
     if (range != kNone && !t.skip && !t.keep) within = shardWithin(plan, coordinate, t, !shards);
     if (within && !isAligned(within, plan.dtype)) within = nullptr;
-    bind(range, within);
-    if (within || t.skip || !plan.shards[p].held) continue;
-    if (Status s = copy(plan, p, t, !shards, true); !s) return s;
+    const bool moved = bind(range, within);
+    const bool copied = !within && !t.skip && plan.shards[p].held;
+    if (copied)
+      if (Status s = copy(plan, p, t, !shards, true); !s) return s;
+    if (!t.skip && !t.keep)
+      release(range);
+    else if (Status s = keep(range, moved || copied); !s)
+      return s;
   }
   return Ok{};
 }

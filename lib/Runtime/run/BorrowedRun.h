@@ -18,6 +18,9 @@ public:
   // keeps another. False: it would have to be copied, so nothing changes.
   [[nodiscard]] bool lend(size_t argument, const std::byte* tensor);
   [[nodiscard]] bool lends(size_t argument) const { return !lent_[argument].empty(); }
+  // Before and after an argument is set by other means.
+  void beforeSet(size_t argument);
+  [[nodiscard]] Status afterSet(size_t argument);
   // Before a run: binds or copies the arguments, and binds results. Error (Usage): a wrong number of tensors, or as
   // copyShard.
   [[nodiscard]] Status begin(const Borrowing& tensors);
@@ -32,6 +35,7 @@ private:
     int64_t coordinate = 0;
     size_t movable = 0; // index into Program::movable[coordinate]
     std::byte* own = nullptr;
+    bool kept = false; // see RebindBackend::keep
   };
   static constexpr uint32_t kNone = ~0u;
   using RangeNumbers = std::vector<std::vector<uint32_t>>; // by argument or result, and device; kNone: none
@@ -43,7 +47,9 @@ private:
   [[nodiscard]] std::vector<Candidate> candidates(const Module& m, int64_t coordinate,
                                                   const std::vector<bool>& kept);
   [[nodiscard]] bool canMove(const Module& m, size_t result, int64_t coordinate) const;
-  void bind(uint32_t range, std::byte* to);
+  bool bind(uint32_t range, std::byte* to); // whether the memory changed
+  [[nodiscard]] Status keep(uint32_t range, bool changed);
+  void release(uint32_t range);
   void bindResults(const Borrowing& tensors);
   [[nodiscard]] Status setArgument(size_t i, std::span<const BorrowedTensor> tensors, bool shards);
   [[nodiscard]] Status copy(const TransferPlan&, size_t device, const BorrowedTensor&, bool whole,

@@ -101,6 +101,7 @@ Result<std::unique_ptr<Executable>> Executable::load(Module& m, FuncId f, Backen
 }
 
 Status Executable::setArgument(size_t i, const Tensor& global) {
+  impl_->borrowed->beforeSet(i);
   const std::vector<bool> holds = holdersOf(impl_->m, mesh(), impl_->entry().args[i].attrs);
   for (int64_t p = 0; p < impl_->program.numDevices(); ++p) {
     if (!holds[static_cast<size_t>(p)]) continue;
@@ -109,10 +110,11 @@ Status Executable::setArgument(size_t i, const Tensor& global) {
                         : impl_->writeShard(i, p, global);
     if (!s) return s;
   }
-  return Ok{};
+  return impl_->borrowed->afterSet(i);
 }
 
 Status Executable::setArgument(size_t i, const TensorSource& global) {
+  impl_->borrowed->beforeSet(i);
   const Sharding* sharding = impl_->shardedOf(i);
   const std::vector<bool> holds = holdersOf(impl_->m, mesh(), impl_->entry().args[i].attrs);
   std::optional<Result<Tensor>> read;
@@ -122,7 +124,7 @@ Status Executable::setArgument(size_t i, const TensorSource& global) {
     if (!*read) return read->error();
     if (Status s = impl_->writeShard(i, p, **read); !s) return s;
   }
-  return Ok{};
+  return impl_->borrowed->afterSet(i);
 }
 
 Status Executable::runOn(const Borrowing& tensors, const RunHooks& hooks) {

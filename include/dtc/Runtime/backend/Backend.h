@@ -171,8 +171,13 @@ public:
   virtual ~RebindBackend() = default;
   // Called once, after all steps have been placed: the ranges that are rebound later, ascending and disjoint.
   virtual void prepareRebinding(std::span<const MemoryRange> ranges) = 0;
-  // From now on, steps use `to` in place of the range. Not during a run.
+  // From now on, steps use `to` in place of the range, whose contents may change. Not during a run.
   virtual void rebind(size_t range, std::byte* to) = 0;
+  // The contents of the range have changed, and do not change until the next call for it: steps may use a copy in a
+  // layout of their own. Not during a run.
+  [[nodiscard]] virtual Status keep(size_t range) = 0;
+  // The contents may change at any time.
+  virtual void release(size_t range) = 0;
 };
 
 class Backend {

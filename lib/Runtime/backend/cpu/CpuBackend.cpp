@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstring>
 #include <mutex>
+#include <unistd.h>
 
 namespace dtc {
 namespace {
@@ -19,6 +20,9 @@ using KernelFunction = CpuKernelFunction;
 constexpr int64_t kPartElements = 16384;     // minimum elements per part, about a few microseconds
 constexpr int64_t kWorthMeasuring = 1 << 16; // minimum elements of a kernel for autotuning
 constexpr int kMeasuringRounds = 4;          // the first warms up
+
+// Of packed copies of arguments: a quarter of the memory.
+int64_t mostPackedBytes() { return int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE) / 4; }
 
 double sinceMs(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
@@ -35,8 +39,8 @@ struct KernelStep {
 class CpuBackend final : public Backend, private RebindBackend {
 public:
   CpuBackend(const CpuJit& jit, ThreadPool& pool, int64_t numDevices, const JitConfig& config, int optLevel)
-      : jit_(jit), pool_(pool), config_(config), optLevel_(optLevel), gemms_(config_),
-        scratch_(static_cast<size_t>(pool.size())),
+      : jit_(jit), pool_(pool), config_(config), optLevel_(optLevel), packed_(mostPackedBytes()),
+        gemms_(config_, packed_, level() != CpuLevel::Avx512), scratch_(static_cast<size_t>(pool.size())),
         maxParts_(std::max<int64_t>(1, (2 * pool.size() + numDevices - 1) / numDevices)),
         comm_(makeLocalCommunicator()) {
     if (pool.size() == 1) maxParts_ = 1;
@@ -100,11 +104,13 @@ public:
   }
   Result<Placed> place(int64_t, const PlacedGemm& g) override {
     if (Status opened = openLibrary(); !opened) return opened.error();
-    if (!g.epilogue) return library(LibraryStep::Gemm, gemms_.place(g, nullptr, nullptr));
-    const KernelSource& source = (*kernels_)[g.epilogue->kernel];
-    if (Status grown = growScratch(static_cast<size_t>(source.scratchBytes(g.epilogue->sizes))); !grown)
-      return grown.error();
-    return library(LibraryStep::Gemm, gemms_.place(g, functions_[g.epilogue->kernel], &source));
+    const KernelSource* source = g.epilogue ? &(*kernels_)[g.epilogue->kernel] : nullptr;
+    auto placed = library(LibraryStep::Gemm,
+                          gemms_.place(g, source ? functions_[g.epilogue->kernel] : nullptr, source));
+    const int64_t own = source ? source->scratchBytes(g.epilogue->sizes) : 0;
+    for (size_t bytes : {gemms_.scratchBytes(), static_cast<size_t>(own)})
+      if (Status grown = growScratch(bytes); !grown) return grown.error();
+    return placed;
   }
   Result<Placed> place(int64_t coordinate, const PlacedConv& c) override {
     if (Status opened = openLibrary(); !opened) return opened.error();
@@ -182,6 +188,17 @@ private:
     slots_->rebind(range, to);
     gemms_.rebind(slots_->range(range), range, to);
     if (convs_) convs_->rebind(slots_->range(range), range, to);
+    release(range);
+  }
+  Status keep(size_t range) override {
+    gemms_.beforeKeeping(range);
+    packed_.keep(range);
+    gemms_.chooseKernels(range);
+    return growScratch(gemms_.scratchBytes());
+  }
+  void release(size_t range) override {
+    packed_.release(range);
+    gemms_.chooseKernels(range);
   }
   struct Scratch {
     void* data = nullptr;
@@ -202,7 +219,7 @@ private:
     if (gemms_.isOpen()) return Ok{};
     auto begin = std::chrono::steady_clock::now();
     if (Status opened = gemms_.open(); !opened) return opened;
-    convs_.emplace(gemms_.oneDnn());
+    convs_.emplace(gemms_.oneDnn(), packed_);
     phases.push_back({"open oneDNN", sinceMs(begin)});
     return Ok{};
   }
@@ -236,6 +253,7 @@ private:
   std::unordered_map<std::string, std::vector<KernelFunction*>>
       others_; // schedules not yet measured, by kernel
   std::vector<KernelStep> steps_;
+  PackedWindows packed_;
   CpuGemms gemms_;
   std::optional<CpuConvs> convs_; // set when the plugin is open
   Lapack lapack_;

@@ -161,6 +161,7 @@ Result<CpuConvs::Part> CpuConvs::partOf(const PlacedConv& given) {
   std::ranges::copy(c.image.strides, d.imageStrides);
   std::ranges::copy(c.window.strides, d.windowStrides);
   std::ranges::copy(c.result.strides, d.resultStrides);
+  out.window = c.window.at;
   d.image = c.image.at, d.window = c.window.at, d.result = c.result.at, d.bias = c.bias;
   char error[200] = "";
   const EndsWithoutMemory ends;
@@ -216,6 +217,7 @@ void CpuConvs::addPointers(PointerSlots& slots) {
         if (!p.made) continue;
         if (usersOf_.size() <= range) usersOf_.resize(range + 1);
         usersOf_[range].push_back(p.made);
+        if (slots.rangeOf(s.tensors[1]) == range) packed_.add(oneDnn_, p.made, p.window, range);
       }
     }
   }

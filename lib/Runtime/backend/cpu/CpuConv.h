@@ -2,6 +2,7 @@
 // Convolutions on the CPU: oneDNN primitives, split into parallel parts.
 #include "backend/PointerSlots.h"
 #include "backend/cpu/OneDnnLibrary.h"
+#include "backend/cpu/PackedWindows.h"
 #include "dtc/Runtime/backend/Backend.h"
 #include "dtc/Support/NonCopyable.h"
 #include <array>
@@ -10,7 +11,7 @@ namespace dtc {
 
 class CpuConvs : NonCopyable {
 public:
-  explicit CpuConvs(const DtcOneDnnTable& oneDnn) : oneDnn_(oneDnn) {}
+  CpuConvs(const DtcOneDnnTable& oneDnn, PackedWindows& packed) : oneDnn_(oneDnn), packed_(packed) {}
   ~CpuConvs();
 
   // Empty if oneDNN does not support the convolution. Error (Machine): out of memory and similar. At most
@@ -30,9 +31,10 @@ public:
 private:
   struct Part {
     std::optional<PlacedConv>
-        filled;           // set to the bias or 0 first: elements that the convolution does not write
-    void* made = nullptr; // the plugin's primitive; null if empty
-    bool missing = false; // unsupported by oneDNN
+        filled;                   // set to the bias or 0 first: elements that the convolution does not write
+    void* made = nullptr;         // the plugin's primitive; null if empty
+    const void* window = nullptr; // its address, as placed
+    bool missing = false;         // unsupported by oneDNN
   };
   struct Step {
     std::vector<Part> parts;
@@ -45,6 +47,7 @@ private:
   [[nodiscard]] Result<Part> partOf(const PlacedConv&);
 
   const DtcOneDnnTable& oneDnn_;
+  PackedWindows& packed_;
   std::vector<Step> steps_;
   std::vector<std::vector<void*>> usersOf_; // by range: the plugin's primitives that use it
   size_t scratchBytes_ = 0;

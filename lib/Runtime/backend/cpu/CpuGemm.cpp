@@ -126,13 +126,52 @@ PlacedGemm transposed(PlacedGemm g) {
   return g;
 }
 
+// The matmul as a convolution along the rows of a, with b as a window of one point; null if the result or an operand
+// has strides or a dtype for which there is no fast one.
+std::unique_ptr<DtcConv> asConvolution(const DtcGemm& g) {
+  const bool rows = g.yN == 1 && g.yM >= g.n && (g.aK == 1 ? g.aM >= g.k : g.aM == 1) && g.bK != 0 && g.bN != 0;
+  const bool f32 = g.type == DtcGemmF32 && g.aType == g.type && g.bType == g.type;
+  if (!rows || !f32 || g.batch != 1 || (g.bias && g.biasStride != 1)) return nullptr;
+  constexpr int64_t kFewest = 8; // elements of a vector
+  if (std::min({g.m, g.n, g.k}) < kFewest) return nullptr;
+  auto c = std::make_unique<DtcConv>();
+  c->type = g.type, c->kind = DtcConvForward, c->spatial = 1;
+  c->groups = 1, c->n = 1, c->c = g.k, c->o = g.n;
+  c->dims[0] = {g.m, 1, g.m, 1, 1, 0, 0};
+  // Image, group, channel and point.
+  std::ranges::copy(std::initializer_list<int64_t>{g.m * g.aM, g.k * g.aK, g.aK, g.aM}, c->imageStrides);
+  std::ranges::copy(std::initializer_list<int64_t>{g.n * g.bN, g.bN, g.bK, 1}, c->windowStrides);
+  std::ranges::copy(std::initializer_list<int64_t>{g.m * g.yM, g.n, 1, g.yM}, c->resultStrides);
+  c->image = const_cast<void*>(g.a), c->window = const_cast<void*>(g.b), c->result = g.y, c->bias = g.bias;
+  return c;
+}
+
+// Whether a convolution is faster even if b is packed in each run, which takes about as long as 16 rows while b is in
+// the cache.
+bool packsInEachRun(const DtcConv& c) {
+  constexpr int64_t kCached = 1 << 20; // elements
+  return c.dims[0].size >= (c.c * c.o <= kCached ? 64 : 256);
+}
+
 } // namespace
 
 CpuGemms::~CpuGemms() {
   for (const Step& s : steps_)
     for (const auto& part : s.parts)
       for (const Block& block : part)
-        for (const Product& p : block.products) oneDnn_->destroy(p.made);
+        for (const Product& p : block.products) {
+          if (p.made) oneDnn_->destroy(p.made);
+          if (p.conv) oneDnn_->destroyConv(p.conv);
+        }
+}
+
+// Null: oneDNN has no fast one, or not enough memory.
+void* CpuGemms::makeConv(const DtcConv& conv) {
+  char error[200] = "";
+  const EndsWithoutMemory ends;
+  void* made = oneDnn_->createConv(&conv, error, sizeof error);
+  if (made) scratchBytes_ = std::max(scratchBytes_, oneDnn_->convScratchBytes(made));
+  return made;
 }
 
 Status CpuGemms::open() {
@@ -178,11 +217,17 @@ Status CpuGemms::products(const PlacedGemm& given, bool transposed, std::vector<
             g.bias,
             g.biasStride,
             g.y};
-  char error[200] = "";
-  const EndsWithoutMemory ends;
-  void* product = oneDnn_->create(&d, error, sizeof error);
-  if (!product) return machineError(std::string("oneDNN rejects the matmul: ") + error);
-  out.push_back({product, transposed});
+  Product product{.transposed = transposed};
+  if (asConvs_ && !g.aRow.index && !g.bRow.index) product.asConv = asConvolution(d);
+  if (product.asConv && packsInEachRun(*product.asConv)) product.conv = makeConv(*product.asConv);
+  product.runsConv = product.conv;
+  if (!product.conv) {
+    char error[200] = "";
+    const EndsWithoutMemory ends;
+    product.made = oneDnn_->create(&d, error, sizeof error);
+    if (!product.made) return machineError(std::string("oneDNN rejects the matmul: ") + error);
+  }
+  out.push_back(std::move(product));
   return Ok{};
 }
 
@@ -248,27 +293,60 @@ static void addPointersOf(PlacedGemm& g, PointerSlots& slots) {
 }
 
 void CpuGemms::addPointers(PointerSlots& slots) {
+  const auto addUser = [&](size_t range, Product& p, bool asWindow) {
+    if (usersOf_.size() <= range) usersOf_.resize(range + 1), bound_.resize(range + 1);
+    bound_[range].from = slots.range(range);
+    usersOf_[range].push_back({&p, asWindow});
+    if (p.conv && asWindow) packed_.add(*oneDnn_, p.conv, p.asConv->window, range);
+  };
   for (Step& s : steps_) {
+    const auto a = slots.rangeOf(s.gemm.a), b = slots.rangeOf(s.gemm.b);
     std::set<size_t> used;
-    for (const void* p : {static_cast<const void*>(s.gemm.a), static_cast<const void*>(s.gemm.b),
-                          static_cast<const void*>(s.gemm.bias), static_cast<const void*>(s.gemm.y)})
-      if (const auto range = slots.rangeOf(p)) used.insert(*range);
+    for (const auto& range : {a, b, slots.rangeOf(s.gemm.bias), slots.rangeOf(s.gemm.y)})
+      if (range) used.insert(*range);
     for (auto& part : s.parts)
       for (Block& block : part) {
         if (block.gemm) addPointersOf(*block.gemm, slots);
-        for (const Product& p : block.products)
-          for (const size_t range : used) {
-            if (usersOf_.size() <= range) usersOf_.resize(range + 1);
-            usersOf_[range].push_back(p.made);
-          }
+        for (Product& p : block.products)
+          for (const size_t range : used) addUser(range, p, range == (p.transposed ? a : b));
       }
     addPointersOf(s.gemm, slots);
   }
 }
 
-void CpuGemms::rebind(const MemoryRange& from, size_t range, std::byte* to) const {
+void CpuGemms::rebind(const MemoryRange& from, size_t range, std::byte* to) {
   if (range >= usersOf_.size()) return;
-  for (void* made : usersOf_[range]) oneDnn_->rebind(made, from.at, static_cast<size_t>(from.bytes), to);
+  bound_[range].to = to;
+  for (const User& u : usersOf_[range]) {
+    const auto bytes = static_cast<size_t>(from.bytes);
+    if (u.product->made) oneDnn_->rebind(u.product->made, from.at, bytes, to);
+    if (u.product->conv) oneDnn_->rebindConv(u.product->conv, from.at, bytes, to);
+  }
+}
+
+// Makes the convolutions whose windows are kept.
+void CpuGemms::beforeKeeping(size_t range) {
+  if (range >= usersOf_.size()) return;
+  for (const User& u : usersOf_[range]) {
+    Product& p = *u.product;
+    if (!u.asWindow || !p.asConv || p.conv) continue;
+    p.conv = makeConv(*p.asConv);
+    if (!p.conv || oneDnn_->packedBytes(p.conv) == 0) {
+      if (p.conv) oneDnn_->destroyConv(std::exchange(p.conv, nullptr));
+      p.asConv.reset();
+      continue;
+    }
+    for (const Bound& b : bound_)
+      if (b.to) oneDnn_->rebindConv(p.conv, b.from.at, static_cast<size_t>(b.from.bytes), b.to);
+    packed_.add(*oneDnn_, p.conv, p.asConv->window, range);
+  }
+}
+
+void CpuGemms::chooseKernels(size_t range) {
+  if (range >= usersOf_.size()) return;
+  for (const User& u : usersOf_[range])
+    if (u.asWindow && u.product->made)
+      u.product->runsConv = u.product->conv && packed_.isPacked(u.product->conv, range);
 }
 
 Status CpuGemms::run(uint32_t step, uint32_t part, void* scratch) const {
@@ -279,9 +357,12 @@ Status CpuGemms::run(uint32_t step, uint32_t part, void* scratch) const {
     const std::optional<int64_t> a = s.gemm.aRow.begin(s.gemm.aRow.index, s.gemm.operandType(false)),
                                  b = s.gemm.bRow.begin(s.gemm.bRow.index, s.gemm.operandType(true));
     if (!a || !b) fillWithBias(*block.gemm, 0, block.gemm->bias, block.gemm->y);
-    for (const Product& p : block.products)
-      if (a && b && oneDnn_->run(p.made, p.transposed ? *b : *a, p.transposed ? *a : *b) != 0)
-        return machineError("oneDNN could not execute the matmul");
+    for (const Product& p : block.products) {
+      if (!a || !b) break;
+      const int failed = p.runsConv ? oneDnn_->runConv(p.conv, scratch)
+                                    : oneDnn_->run(p.made, p.transposed ? *b : *a, p.transposed ? *a : *b);
+      if (failed) return machineError("oneDNN could not execute the matmul");
+    }
     if (s.function) s.function(s.gemm.epilogue->buffers.data(), block.sizes.data(), 0, block.units, scratch);
   }
   return Ok{};

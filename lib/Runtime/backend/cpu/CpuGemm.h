@@ -2,6 +2,7 @@
 // Matmuls on the CPU: oneDNN primitives, split into parts, each followed by its epilogue.
 #include "backend/PointerSlots.h"
 #include "backend/cpu/OneDnnLibrary.h"
+#include "backend/cpu/PackedWindows.h"
 #include "dtc/Runtime/backend/Backend.h"
 #include "dtc/Support/NonCopyable.h"
 
@@ -13,7 +14,10 @@ using CpuKernelFunction = void(void* const* buffers, const int64_t* sizes, int64
 
 class CpuGemms : NonCopyable {
 public:
-  explicit CpuGemms(const JitConfig& config) : config_(config) {}
+  // `asConvs`: f32 products may run as convolutions with windows of one point, for which oneDNN has kernels that read b
+  // packed.
+  CpuGemms(const JitConfig& config, PackedWindows& packed, bool asConvs)
+      : config_(config), packed_(packed), asConvs_(asConvs) {}
   ~CpuGemms();
 
   [[nodiscard]] bool isOpen() const { return oneDnn_ != nullptr; }
@@ -23,16 +27,24 @@ public:
   // `function`, `source`: of the epilogue, or null. The parts do not depend on the number of threads.
   [[nodiscard]] Result<Backend::Placed> place(const PlacedGemm&, CpuKernelFunction* function,
                                               const KernelSource* source);
-  // Runs one part of a step; parts may run in parallel.
+  // Scratch bytes of one part, besides those of its epilogue; 64-byte aligned.
+  [[nodiscard]] size_t scratchBytes() const { return scratchBytes_; }
+  // Runs one part of a step; parts may run in parallel, each with its own scratch.
   [[nodiscard]] Status run(uint32_t step, uint32_t part, void* scratch) const;
   // See RebindBackend.
   void addPointers(PointerSlots& slots);
-  void rebind(const MemoryRange& from, size_t range, std::byte* to) const;
+  void rebind(const MemoryRange& from, size_t range, std::byte* to);
+  // See RebindBackend; between them, the ranges of `packed` are kept and released.
+  void beforeKeeping(size_t range);
+  void chooseKernels(size_t range);
 
 private:
   struct Product {
-    void* made = nullptr;    // the plugin's primitive
-    bool transposed = false; // computes the transposed matmul, with b and a exchanged
+    void* made = nullptr;            // the plugin's matmul; null: always a convolution
+    bool transposed = false;         // computes the transposed matmul, with b and a exchanged
+    std::unique_ptr<DtcConv> asConv; // null: cannot be a convolution
+    void* conv = nullptr;            // the plugin's convolution, if it is made
+    bool runsConv = false;
   };
   // Matmuls that run in sequence, followed by the epilogue over their result.
   struct Block {
@@ -47,13 +59,27 @@ private:
     CpuKernelFunction* function = nullptr;
     std::vector<std::vector<Block>> parts;
   };
+  // A product that uses a range.
+  struct User {
+    Product* product;
+    bool asWindow; // b is in it
+  };
   Status products(const PlacedGemm& given, bool transposed, std::vector<Product>& out);
+  [[nodiscard]] void* makeConv(const DtcConv& conv);
   Status addPart(Step& step, const KernelSource* source, const PlacedGemm& part);
 
   JitConfig config_;
+  PackedWindows& packed_;
+  bool asConvs_;
   const DtcOneDnnTable* oneDnn_ = nullptr;
   std::vector<Step> steps_;
-  std::vector<std::vector<void*>> usersOf_; // by range: the plugin's primitives that use it
+  std::vector<std::vector<User>> usersOf_; // by range
+  struct Bound {
+    MemoryRange from;
+    std::byte* to = nullptr; // null: as placed
+  };
+  std::vector<Bound> bound_; // by range
+  size_t scratchBytes_ = 0;
 };
 
 } // namespace dtc

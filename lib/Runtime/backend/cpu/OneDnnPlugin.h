@@ -60,9 +60,17 @@ struct DtcOneDnnTable {
   int (*runConv)(void* conv, void* scratch);
   void (*destroyConv)(void* conv);
   void (*rebindConv)(void* conv, const void* from, size_t bytes, void* to);
+  // Bytes of the window in the convolution's own layout; 0: it reads the window as it is, or writes it.
+  size_t (*packedBytes)(void* conv);
+  // Whether both convolutions read the same packed bytes, given the same window.
+  bool (*packAlike)(void* conv, void* other);
+  // Writes the packed window to `to`, 64-byte aligned; returns 0 on success.
+  int (*packWindow)(void* conv, void* to);
+  // Later runs read the window from `packed`; null: they pack it into their scratch.
+  void (*usePacked)(void* conv, void* packed);
 };
 
 typedef const DtcOneDnnTable* (*DtcOneDnnEntry)(void); // the plugin exports `dtcOneDnnTable`
 }
 
-inline constexpr uint32_t kDtcOneDnnAbi = 6;
+inline constexpr uint32_t kDtcOneDnnAbi = 7;

@@ -38,6 +38,7 @@ struct Conv {
   std::array<void*, kTensors> addresses; // of the tensors, as created
   void* bias = nullptr;                  // likewise; null: none
   Which made = Result;
+  void* packed = nullptr; // the window in the primitive's layout, if the caller keeps one
   memory scratchpad;
   size_t scratchpadOffset = 0, scratchBytes = 0;
 };
@@ -151,11 +152,26 @@ bool isFast(const Chosen& c) {
 
 memory::desc anyLayout(const memory::desc& d) { return {d.dims(), d.data_type(), memory::format_tag::any}; }
 
-// Channels-last tensors keep their layout if a fast implementation supports it.
+// The dense layout whose last dim is the channels.
+memory::desc channelsLast(const memory::desc& d) {
+  const memory::dims sizes = d.dims();
+  memory::dims strides(sizes.size());
+  strides[1] = 1;
+  int64_t dense = sizes[1];
+  for (size_t i = sizes.size(); i-- > 2;) strides[i] = dense, dense *= sizes[i];
+  strides[0] = dense;
+  return describe(d.data_type(), sizes, strides);
+}
+
+// Channels-last tensors keep their layout if a fast implementation supports it; a dense copy is made of those that
+// are part of a larger one.
 Chosen fastest(const DtcConv& c, const Descs& user) {
-  if (c.imageStrides[2] == 1 && c.resultStrides[2] == 1) {
+  // A matmul: the copy is a small part of its time.
+  const bool product = c.spatial == 1 && c.dims[0].length == 1 && c.dims[0].stride == 1;
+  if ((c.imageStrides[2] == 1 || product) && c.resultStrides[2] == 1) {
     try {
-      Chosen unchanged = choose(c, {user[Image], anyLayout(user[Window]), user[Result]});
+      Chosen unchanged =
+          choose(c, {channelsLast(user[Image]), anyLayout(user[Window]), channelsLast(user[Result])});
       if (isFast(unchanged)) return unchanged;
     } catch (const dnnl::error& e) {
       if (e.status != dnnl_unimplemented) throw;
@@ -216,8 +232,10 @@ int runConv(void* conv, void* scratch) {
     c.scratchpad.set_data_handle(base + c.scratchpadOffset);
     for (size_t i = 0; i < kTensors; ++i) {
       Tensor& t = c.tensors[i];
-      if (t.moved) t.argument.set_data_handle(base + t.offset);
-      if (t.moved && i != c.made) t.reorder.execute(stream, t.user, t.argument);
+      if (!t.moved) continue;
+      const bool packed = i == Window && c.packed;
+      t.argument.set_data_handle(packed ? c.packed : base + t.offset);
+      if (i != c.made && !packed) t.reorder.execute(stream, t.user, t.argument);
     }
     c.primitive.execute(stream, c.arguments);
     if (Tensor& t = c.tensors[c.made]; t.moved) t.reorder.execute(stream, t.argument, t.user);
@@ -236,6 +254,34 @@ void rebindConv(void* conv, const void* from, size_t bytes, void* to) {
   if (std::byte* now = c.bias ? rebound(c.bias, from, bytes, to) : nullptr)
     c.arguments.at(DNNL_ARG_BIAS).set_data_handle(now);
 }
+
+size_t packedBytes(void* conv) {
+  const Conv& c = *static_cast<Conv*>(conv);
+  const Tensor& window = c.tensors[Window];
+  return c.made == Window || !window.moved ? 0 : window.argument.get_desc().get_size();
+}
+
+bool packAlike(void* conv, void* other) {
+  const auto window = [](void* of) -> const Tensor& { return static_cast<Conv*>(of)->tensors[Window]; };
+  return window(conv).argument.get_desc() == window(other).argument.get_desc() &&
+         window(conv).user.get_desc() == window(other).user.get_desc();
+}
+
+int packWindow(void* conv, void* to) {
+  const OneThread alone;
+  try {
+    thread_local dnnl::stream stream(engine());
+    Tensor& window = static_cast<Conv*>(conv)->tensors[Window];
+    window.argument.set_data_handle(to);
+    window.reorder.execute(stream, window.user, window.argument);
+    stream.wait();
+    return 0;
+  } catch (const std::exception&) {
+    return 1;
+  }
+}
+
+void usePacked(void* conv, void* packed) { static_cast<Conv*>(conv)->packed = packed; }
 
 void destroyConv(void* conv) { delete static_cast<Conv*>(conv); }
 

@@ -70,6 +70,10 @@ size_t convScratchBytes(void* conv);
 int runConv(void* conv, void* scratch);
 void destroyConv(void* conv);
 void rebindConv(void* conv, const void* from, size_t bytes, void* to);
+size_t packedBytes(void* conv);
+bool packAlike(void* conv, void* other);
+int packWindow(void* conv, void* to);
+void usePacked(void* conv, void* packed);
 
 // The address for a tensor that was created at `made`, if that is in [from, from + bytes); else null.
 inline std::byte* rebound(const void* made, const void* from, size_t bytes, void* to) {

@@ -114,8 +114,9 @@ void version(int* major, int* minor, int* patch) {
   *major = v->major, *minor = v->minor, *patch = v->patch;
 }
 
-constexpr DtcOneDnnTable kTable = {kDtcOneDnnAbi, version,          create,  run,         destroy,   rebind,
-                                   createConv,    convScratchBytes, runConv, destroyConv, rebindConv};
+constexpr DtcOneDnnTable kTable = {kDtcOneDnnAbi, version,     create,           run,        destroy,
+                                   rebind,        createConv,  convScratchBytes, runConv,    destroyConv,
+                                   rebindConv,    packedBytes, packAlike,        packWindow, usePacked};
 
 } // namespace
 
