@@ -281,8 +281,9 @@ Status Execution::setArguments(bool first) {
   if (!first && o_.loop)
     if (Status s = executable_->carryOver(); !s) return s;
   std::vector<bool> keeps(sources_.size());
+  const std::vector<bool> constant = executable_->keptArguments();
   if (!first) {
-    keeps = executable_->keptArguments();
+    keeps = constant;
     if (o_.loop)
       for (auto [result, argument] : carriedResults(scheduled_, func())) keeps[argument] = true;
   }
@@ -290,6 +291,7 @@ Status Execution::setArguments(bool first) {
     if (keeps[i] || (trains() && training_->feeds(i))) continue;
     const bool held = wantsReference() && !sources_[i].inFile();
     Status s = held ? executable_->setArgument(i, inputs_[i]) : executable_->setArgument(i, sources_[i]);
+    if (s && constant[i]) s = executable_->keepArgument(i);
     if (!s) return s;
   }
   return Ok{};

@@ -192,22 +192,24 @@ NodeId RuleLowering::run(uint32_t result, const Index& at) {
   return x;
 }
 
-// For a float base: a constant integer exponent of magnitude 32 or less is unrolled (ir.md, "Edges"), any
-// other is a powf.
+// For a float base: small constant integers are multiplications, with an error of at most 2 ulp; any other exponent is
+// a powf.
 NodeId RuleLowering::power(NodeId base, NodeId exponent) {
+  constexpr double kMostUnrolled = 4;
   const DType type = k_[base].type;
+  exponent = k_.convert(exponent, type);
   const Node& e = k_[exponent];
-  const bool known = e.kind == NodeKind::Number && !isFloat(e.type) && e.integer >= -32 && e.integer <= 32;
-  if (!known) return k_.call("pow", type, {base, k_.convert(exponent, type)});
-  int64_t left = e.integer < 0 ? -e.integer : e.integer;
-  const bool inverse = e.integer < 0;
+  const double number = e.number;
+  if (e.kind != NodeKind::Number || std::abs(number) > kMostUnrolled || number != std::floor(number))
+    return k_.call("pow", type, {base, exponent});
+  auto left = static_cast<int64_t>(std::abs(number));
   NodeId product;
   for (NodeId square = base; left != 0; left >>= 1) {
     if (left & 1) product = product.valid() ? k_.call("mul", type, {product, square}) : square;
     if (left > 1) square = k_.call("mul", type, {square, square});
   }
   if (!product.valid()) return k_.number(1, type);
-  return inverse ? k_.call("div", type, {k_.number(1, type), product}) : product;
+  return number < 0 ? k_.call("div", type, {k_.number(1, type), product}) : product;
 }
 
 // Functions that a target may compute with lower precision where their result is a narrow float, marked by

@@ -31,6 +31,9 @@ ImportResults meanOf(OnnxContext& c) { return folded<ops::add>(c) / static_cast<
 // The base decides the dtype. Bases that are integers with real exponents are computed in f64.
 ImportResults power(OnnxContext& c) {
   const Expr x = c.in(0), y = c.in(1);
+  // A literal: kernels multiply for small integers.
+  if (const Tensor* known = c.knownIf(1); known && known->shape().empty() && isFloat(x.dtype()))
+    return pow(x, x.literal(known->getFloat(0)));
   if (isFloat(x.dtype())) return pow(x, y.as(x.dtype()));
   if (!isFloat(y.dtype())) return pow(x, y.as(x.dtype()));
   return pow(x.as(DType::F64), y.as(DType::F64)).as(x.dtype());

@@ -201,23 +201,23 @@ bool BorrowedRun::bind(uint32_t range, std::byte* to) {
   return true;
 }
 
-Status BorrowedRun::keep(uint32_t range, bool changed) {
+Status BorrowedRun::keepRange(uint32_t range, bool changed) {
   if (range == kNone || (ranges_[range].kept && !changed)) return Ok{};
   ranges_[range].kept = true;
   return backend_.rebinding()->keep(range);
 }
 
-void BorrowedRun::release(uint32_t range) {
+void BorrowedRun::releaseRange(uint32_t range) {
   if (range != kNone && std::exchange(ranges_[range].kept, false)) backend_.rebinding()->release(range);
 }
 
 void BorrowedRun::beforeSet(size_t argument) {
-  for (const uint32_t range : argumentRanges_[argument]) release(range);
+  for (const uint32_t range : argumentRanges_[argument]) releaseRange(range);
 }
 
-Status BorrowedRun::afterSet(size_t argument) {
+Status BorrowedRun::keep(size_t argument) {
   for (const uint32_t range : argumentRanges_[argument])
-    if (Status s = keep(range, true); !s) return s;
+    if (Status s = keepRange(range, true); !s) return s;
   return Ok{};
 }
 
@@ -293,8 +293,8 @@ Status BorrowedRun::setArgument(size_t i, std::span<const BorrowedTensor> tensor
     if (copied)
       if (Status s = copy(plan, p, t, !shards, true); !s) return s;
     if (!t.skip && !t.keep)
-      release(range);
-    else if (Status s = keep(range, moved || copied); !s)
+      releaseRange(range);
+    else if (Status s = keepRange(range, moved || copied); !s)
       return s;
   }
   return Ok{};

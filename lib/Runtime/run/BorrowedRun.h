@@ -18,9 +18,10 @@ public:
   // keeps another. False: it would have to be copied, so nothing changes.
   [[nodiscard]] bool lend(size_t argument, const std::byte* tensor);
   [[nodiscard]] bool lends(size_t argument) const { return !lent_[argument].empty(); }
-  // Before and after an argument is set by other means.
+  // Before an argument is set by other means.
   void beforeSet(size_t argument);
-  [[nodiscard]] Status afterSet(size_t argument);
+  // See Executable::keepArgument.
+  [[nodiscard]] Status keep(size_t argument);
   // Before a run: binds or copies the arguments, and binds results. Error (Usage): a wrong number of tensors, or as
   // copyShard.
   [[nodiscard]] Status begin(const Borrowing& tensors);
@@ -48,8 +49,8 @@ private:
                                                   const std::vector<bool>& kept);
   [[nodiscard]] bool canMove(const Module& m, size_t result, int64_t coordinate) const;
   bool bind(uint32_t range, std::byte* to); // whether the memory changed
-  [[nodiscard]] Status keep(uint32_t range, bool changed);
-  void release(uint32_t range);
+  [[nodiscard]] Status keepRange(uint32_t range, bool changed);
+  void releaseRange(uint32_t range);
   void bindResults(const Borrowing& tensors);
   [[nodiscard]] Status setArgument(size_t i, std::span<const BorrowedTensor> tensors, bool shards);
   [[nodiscard]] Status copy(const TransferPlan&, size_t device, const BorrowedTensor&, bool whole,

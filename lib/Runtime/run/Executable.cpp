@@ -110,7 +110,7 @@ Status Executable::setArgument(size_t i, const Tensor& global) {
                         : impl_->writeShard(i, p, global);
     if (!s) return s;
   }
-  return impl_->borrowed->afterSet(i);
+  return Ok{};
 }
 
 Status Executable::setArgument(size_t i, const TensorSource& global) {
@@ -124,8 +124,10 @@ Status Executable::setArgument(size_t i, const TensorSource& global) {
     if (!*read) return read->error();
     if (Status s = impl_->writeShard(i, p, **read); !s) return s;
   }
-  return impl_->borrowed->afterSet(i);
+  return Ok{};
 }
+
+Status Executable::keepArgument(size_t i) { return impl_->borrowed->keep(i); }
 
 Status Executable::runOn(const Borrowing& tensors, const RunHooks& hooks) {
   if (Status s = impl_->borrowed->begin(tensors); !s) return s;

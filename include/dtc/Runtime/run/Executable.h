@@ -61,6 +61,9 @@ public:
   [[nodiscard]] Status setArgument(size_t i, const Tensor& global);
   // The same; reads each device's shard from the source.
   [[nodiscard]] Status setArgument(size_t i, const TensorSource& global);
+  // Argument i does not change until it is set again: steps may use a copy in a layout of their own, such as packed
+  // weights, whose kernels may round differently.
+  [[nodiscard]] Status keepArgument(size_t i);
   [[nodiscard]] std::vector<bool> keptArguments() const; // for each argument, whether a run keeps its value
   // Turns carried results into arguments of the next run, which invalidates the last results.
   [[nodiscard]] Status carryOver();
