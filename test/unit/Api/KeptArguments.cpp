@@ -1,0 +1,140 @@
+// Runs that keep arguments, whose matmuls and convolutions read packed copies of them, see every change of an argument.
+#include "dtc/Api/CompiledProgram.h"
+#include "dtc/Check/random/RandomProgram.h"
+#include "dtc/Files/Inputs.h"
+#include "dtc/Ops/record/Ops.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+
+using namespace dtc;
+
+namespace {
+
+enum class Pass { Once, Keep, Skip }; // how a run is given an argument
+
+class KeptRuns {
+public:
+  explicit KeptRuns(const std::string& text, int threads = 2) : text_(text) {
+    ApiError error;
+    program_ = CompiledProgram::compile({"test.dt", text}, {}, std::make_shared<Machine>(threads), error);
+    EXPECT_TRUE(program_) << error.text;
+  }
+  // Random values of all arguments.
+  std::vector<Tensor> arguments(const std::string& inputs) const {
+    std::vector<InputArgument> wanted;
+    for (const TensorInfo& t : program_->arguments())
+      wanted.push_back({t.name, t.userName, t.dtype, t.shape});
+    const std::vector<InputBinding> bindings = {*parseInputBinding(inputs)};
+    const auto sources = bindInputs(bindings, wanted);
+    std::vector<Tensor> values;
+    for (const TensorSource& s : *sources) values.push_back(*s.tensor());
+    return values;
+  }
+  std::vector<Tensor> run(std::vector<Tensor>& arguments, const std::vector<Pass>& how) {
+    std::vector<BorrowedTensor> given, wanted;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      BorrowedTensor t{arguments[i].bytes().data(), arguments[i].dtype(), arguments[i].shape()};
+      if (how[i] == Pass::Skip) t.data = nullptr;
+      t.keep = how[i] == Pass::Keep, t.skip = how[i] == Pass::Skip;
+      given.push_back(t);
+    }
+    std::vector<Tensor> results;
+    for (const TensorInfo& t : program_->results()) results.emplace_back(t.dtype, t.shape);
+    for (Tensor& t : results) wanted.push_back({t.bytes().data(), t.dtype(), t.shape()});
+    ApiError error;
+    EXPECT_TRUE(program_->run({.tensors = {.arguments = given, .results = wanted}}, error))
+        << error.text << text_;
+    return results;
+  }
+  std::vector<bool> keepable() const { return program_->executable().keptArguments(); }
+
+private:
+  std::string text_;
+  std::unique_ptr<CompiledProgram> program_;
+};
+
+void expectNear(const std::vector<Tensor>& a, const std::vector<Tensor>& b, const std::string& text) {
+  for (size_t r = 0; r < a.size(); ++r) {
+    double largest = 0, worst = 0;
+    for (int64_t i = 0; i < a[r].numElements(); ++i) {
+      const double x = a[r].getFloat(i), y = b[r].getFloat(i);
+      if (std::isfinite(x)) largest = std::max(largest, std::abs(x));
+      if (x != y && !(std::isnan(x) && std::isnan(y))) worst = std::max(worst, std::abs(x - y));
+    }
+    EXPECT_LE(worst, 1e-5 * largest) << "result " << r << "\n" << text;
+  }
+}
+
+const char* const kProducts =
+    "func @main(%x: f32[16, 96], %w: f32[96, 200], %b: f32[200], %v: f32[72, 200], %i: f32[2, 8, 9, 9], "
+    "%k: f32[24, 8, 3, 3]) -> (%y: f32[16, 72], %z: f32[16, 40], %c: f32[2, 24, 9, 9]) {\n"
+    "  %h = matmul %x, %w\n  %p = add %h, %b\n  %g = gelu %p\n"
+    "  %t = transpose %v {perm = [1, 0]}\n  %y = matmul %g, %t\n"
+    "  %s = slice %w {start = [0, 24], limit = [96, 64]}\n  %z = matmul %x, %s\n"
+    "  %c = conv %i, %k {padding = [[1, 1], [1, 1]]}\n  return %y, %z, %c\n}\n";
+const std::vector<size_t> kWeights = {1, 2, 3, 5};
+
+std::vector<Pass> weightsAre(Pass how) {
+  std::vector<Pass> all(6, Pass::Once);
+  for (const size_t w : kWeights) all[w] = how;
+  return all;
+}
+
+} // namespace
+
+TEST(KeptArguments, AreReadAgainWhenTheyChange) {
+  KeptRuns runs(kProducts);
+  std::vector<Tensor> first = runs.arguments("*=randn(1)"), second = runs.arguments("*=randn(2)");
+  const auto plain = runs.run(first, weightsAre(Pass::Once)),
+             other = runs.run(second, weightsAre(Pass::Once));
+  const auto kept = runs.run(first, weightsAre(Pass::Keep));
+  expectNear(kept, plain, "kept");
+  EXPECT_EQ(runs.run(first, weightsAre(Pass::Skip)), kept);
+  const auto changed = runs.run(second, weightsAre(Pass::Keep));
+  expectNear(changed, other, "kept again");
+  EXPECT_EQ(runs.run(second, weightsAre(Pass::Skip)), changed);
+  // Only one of them changes.
+  std::vector<Tensor> mixed = second;
+  mixed[3] = first[3];
+  std::vector<Pass> how = weightsAre(Pass::Skip);
+  how[3] = Pass::Keep;
+  const auto one = runs.run(mixed, how);
+  expectNear(one, runs.run(mixed, weightsAre(Pass::Once)), "one changed");
+  EXPECT_EQ(runs.run(first, weightsAre(Pass::Once)), plain);
+}
+
+// The caller writes to memory that an earlier run was given.
+TEST(KeptArguments, MayBeWrittenByTheCallerIfNotKept) {
+  KeptRuns runs(kProducts);
+  std::vector<Tensor> values = runs.arguments("*=randn(1)");
+  const std::vector<Tensor> second = runs.arguments("*=randn(2)");
+  std::vector<Tensor> fresh = second;
+  (void)runs.run(values, weightsAre(Pass::Keep));
+  (void)runs.run(values, weightsAre(Pass::Once));
+  for (size_t i = 0; i < values.size(); ++i)
+    std::memcpy(values[i].bytes().data(), second[i].bytes().data(), values[i].bytes().size());
+  EXPECT_EQ(runs.run(values, weightsAre(Pass::Once)), runs.run(fresh, weightsAre(Pass::Once)));
+}
+
+TEST(KeptArguments, GiveTheSameInRandomPrograms) {
+  for (uint64_t seed = 100; seed < 140; ++seed) {
+    const RandomProgram p = makeRandomProgram(seed, standardOps());
+    KeptRuns runs(p.text, seed % 2 ? 1 : 2);
+    if (p.inputs.size() != 1) continue;
+    std::vector<Tensor> values = runs.arguments(p.inputs[0]);
+    std::vector<Pass> once(values.size(), Pass::Once), keep = once, skip = once;
+    const std::vector<bool> keepable = runs.keepable();
+    for (size_t i = 0; i < values.size(); ++i)
+      if (keepable[i]) keep[i] = Pass::Keep, skip[i] = Pass::Skip;
+    std::vector<Tensor> copy = values;
+    const auto plain = runs.run(copy, once);
+    copy = values;
+    const auto kept = runs.run(copy, keep);
+    expectNear(kept, plain, p.text);
+    copy = values;
+    EXPECT_EQ(runs.run(copy, skip), kept) << p.text;
+    copy = values;
+    EXPECT_EQ(runs.run(copy, once), plain) << p.text;
+  }
+}
