@@ -3,6 +3,7 @@
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Passes/analysis/OpWork.h"
+#include "timeline/Exposure.h"
 
 #include <algorithm>
 
@@ -33,11 +34,17 @@ public:
   }
 
 private:
+  struct Message {
+    OpId op;
+    double times = 1, begin = 0, seconds = 0;
+    std::vector<size_t> after; // the messages of its operands, and those that use its axes before it
+    [[nodiscard]] double end() const { return begin + seconds; }
+  };
   struct State {
-    double now = 0;                            // the device's clock
-    std::unordered_map<StrId, double> free;    // by axis: when it is free
-    std::unordered_map<ValueId, double> ready; // when results of messages arrive
-    std::unordered_map<ValueId, OpId> bringer; // the message
+    double now = 0; // the device's clock
+    std::vector<Message> messages;
+    std::unordered_map<StrId, size_t> lastOf;    // by axis: the last message
+    std::unordered_map<ValueId, size_t> bringer; // the message of a result
   };
 
   AxisCost& axisOf(StrId name) {
@@ -49,15 +56,17 @@ private:
   }
 
   // The device needs `v` at this point.
-  void await(ValueId v, double times, State& s) {
-    auto it = s.ready.find(v);
-    if (it == s.ready.end() || it->second <= s.now) return;
-    const OpId message = s.bringer.at(v);
-    const std::vector<AxisRef> axes = collectiveAxes(m_, message);
-    out_.exposed[message] += times * (it->second - s.now);
-    for (const AxisRef& a : axes)
-      axisOf(a.name).exposedSeconds += times * (it->second - s.now) / static_cast<double>(axes.size());
-    s.now = it->second;
+  void await(ValueId v, State& s) {
+    const auto it = s.bringer.find(v);
+    if (it == s.bringer.end()) return;
+    divideWait(s.messages, it->second, s.now, [&](size_t part, double exposed, double /*idle*/) {
+      const Message& message = s.messages[part];
+      out_.exposed[message.op] += message.times * exposed;
+      const std::vector<AxisRef> axes = collectiveAxes(m_, message.op);
+      for (const AxisRef& a : axes)
+        axisOf(a.name).exposedSeconds += message.times * exposed / static_cast<double>(axes.size());
+    });
+    s.now = std::max(s.now, s.messages[it->second].end());
   }
 
   void block(BlockId b, double times, State& s) {
@@ -66,7 +75,7 @@ private:
         message(*it->second, times, s);
         continue;
       }
-      for (ValueId v : m_.operands(o)) await(v, times, s);
+      for (ValueId v : m_.operands(o)) await(v, s);
       if (m_[o].numRegions != 0) {
         regions(o, times, s);
         continue;
@@ -76,7 +85,7 @@ private:
       out_.computeSeconds += times * seconds;
       if (seconds > 0) out_.compute[o] += times * seconds;
     }
-    for (ValueId v : m_[b].yields) await(v, times, s);
+    for (ValueId v : m_[b].yields) await(v, s);
   }
 
   void regions(OpId o, double times, State& s) {
@@ -91,10 +100,12 @@ private:
 
   void message(const TracedCollective& c, double times, State& s) {
     const std::vector<AxisRef> axes = collectiveAxes(m_, c.op);
-    double start = s.now;
+    Message own{c.op, times, s.now};
     for (ValueId v : m_.operands(c.op))
-      if (auto it = s.ready.find(v); it != s.ready.end()) start = std::max(start, it->second);
-    for (const AxisRef& a : axes) start = std::max(start, s.free[a.name]);
+      if (auto it = s.bringer.find(v); it != s.bringer.end()) own.after.push_back(it->second);
+    for (const AxisRef& a : axes)
+      if (auto it = s.lastOf.find(a.name); it != s.lastOf.end()) own.after.push_back(it->second);
+    for (size_t before : own.after) own.begin = std::max(own.begin, s.messages[before].end());
     if (!c.price) out_.complete = false;
     const CollectivePrice price = c.price.value_or(CollectivePrice());
     for (const AxisRef& a : axes) {
@@ -104,13 +115,12 @@ private:
       cost.bytesReceived += rounded(share * static_cast<double>(price.bytesReceived));
       cost.seconds += share * price.seconds;
       cost.latencySeconds += share * price.latencySeconds;
-      s.free[a.name] = start + price.seconds;
+      s.lastOf[a.name] = s.messages.size();
     }
     out_.commSeconds += times * price.seconds;
-    for (uint32_t r = 0; r < m_[c.op].numResults; ++r) {
-      s.ready[m_.result(c.op, r)] = start + price.seconds;
-      s.bringer[m_.result(c.op, r)] = c.op;
-    }
+    for (uint32_t r = 0; r < m_[c.op].numResults; ++r) s.bringer[m_.result(c.op, r)] = s.messages.size();
+    own.seconds = price.seconds;
+    s.messages.push_back(std::move(own));
   }
 
   // Counts of nested loops may exceed 2^63; a sum of a few hundred of these does not.

@@ -14,36 +14,76 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace dtc {
 
 namespace {
 
-// What the device at `coordinate` receives in a `p2p`, whose price is that of the device that receives most.
-double receivedAt(const Module& m, OpId o, const Mesh& mesh, int64_t coordinate) {
-  const std::vector<AxisRef> axes = collectiveAxes(m, o);
-  const int64_t own = mesh.indexAlong(axes, coordinate);
-  double bytes = 0;
-  for (const P2pSend& s : sendsOf(m, o))
-    if (s.to == own && s.from != own)
-      bytes += static_cast<double>(
-          largestBytes(m, m[m.operand(o, static_cast<uint32_t>(s.operand))].type, mesh).value_or(0));
-  return bytes;
-}
+// What a function's devices receive by `p2p`, which differs between them: in a run, by the index along its axes.
+class P2pBytes {
+public:
+  P2pBytes(const Module& m, const Mesh& mesh) : m_(m), mesh_(mesh) {}
 
-// The sums of the messages of a function, for its first device.
-std::vector<SummaryRow> messagesOf(const Module& m, const Timeline& t, const Mesh& mesh, int64_t coordinate) {
+  void add(OpId o, double times, const std::string& label) {
+    std::vector<AxisRef> axes = collectiveAxes(m_, o);
+    auto of = std::ranges::find(sums_, axes, &Sum::axes);
+    if (of == sums_.end()) of = sums_.insert(of, Sum{std::move(axes), label, {}});
+    for (const P2pSend& s : sendsOf(m_, o)) {
+      if (s.from == s.to) continue;
+      const ValueId sent = m_.operand(o, static_cast<uint32_t>(s.operand));
+      of->byIndex[s.to] += times * static_cast<double>(largestBytes(m_, m_[sent].type, mesh_).value_or(0));
+    }
+  }
+
+  // By stream.
+  [[nodiscard]] std::map<std::string, double> received(int64_t coordinate) const {
+    std::map<std::string, double> out;
+    for (const Sum& s : sums_)
+      if (const auto at = s.byIndex.find(mesh_.indexAlong(s.axes, coordinate)); at != s.byIndex.end())
+        out[s.label] += at->second;
+    return out;
+  }
+  [[nodiscard]] bool empty() const { return sums_.empty(); }
+
+private:
+  struct Sum {
+    std::vector<AxisRef> axes;
+    std::string label;
+    std::map<int64_t, double> byIndex;
+  };
+  const Module& m_;
+  const Mesh& mesh_;
+  std::vector<Sum> sums_;
+};
+
+// The sums of the messages of a function, for its device that receives most.
+std::vector<SummaryRow> messagesOf(const Module& m, const Timeline& t, const Mesh& mesh,
+                                   const std::vector<int64_t>& devices) {
   std::vector<SummaryRow> rows;
+  P2pBytes p2p(m, mesh);
   for (const TimelineStep& s : t.steps) {
     if (s.kind != TimelineStep::Communicate) continue;
-    const bool p2p = m.record(s.op).collective == CollectiveKind::P2p;
     const std::string& label = t.streams[s.stream];
     auto row = std::ranges::find(rows, label, &SummaryRow::label);
     if (row == rows.end()) row = rows.insert(rows.end(), SummaryRow{label});
     row->count += static_cast<int64_t>(std::min(s.times, 1e15));
-    row->bytes += s.times * (p2p ? receivedAt(m, s.op, mesh, coordinate) : s.bytes);
     row->seconds += s.times * s.seconds;
+    if (m.record(s.op).collective == CollectiveKind::P2p)
+      p2p.add(s.op, s.times, label);
+    else
+      row->bytes += s.times * s.bytes;
   }
+  std::map<std::string, double> most;
+  double mostBytes = 0;
+  for (size_t i = 0; i < devices.size() && !p2p.empty(); ++i) {
+    std::map<std::string, double> received = p2p.received(devices[i]);
+    double bytes = 0;
+    for (const auto& [label, one] : received) bytes += one;
+    if (bytes > mostBytes) mostBytes = bytes, most = std::move(received);
+  }
+  for (SummaryRow& r : rows)
+    if (const auto at = most.find(r.label); at != most.end()) r.bytes += at->second;
   std::ranges::sort(rows, {}, [](const SummaryRow& r) { return std::pair(-r.seconds, r.label); });
   return rows;
 }
@@ -72,8 +112,10 @@ std::optional<StepCost> stepCostOf(Module& m, FuncId entry) {
     out.memoryBytes = std::max(out.memoryBytes, plan->arenaBytes);
     out.seconds = std::max(out.seconds, t.seconds);
     out.complete = out.complete && t.complete;
-    const auto first = std::ranges::find(programs.of, static_cast<uint32_t>(f)) - programs.of.begin();
-    std::vector<SummaryRow> rows = messagesOf(m, t, mesh, first);
+    std::vector<int64_t> devices;
+    for (size_t d = 0; d < programs.of.size(); ++d)
+      if (programs.of[d] == f) devices.push_back(static_cast<int64_t>(d));
+    std::vector<SummaryRow> rows = messagesOf(m, t, mesh, devices);
     const double bytes = bytesOfRows(rows);
     if (bytes > most) most = bytes, out.axes = std::move(rows);
   }

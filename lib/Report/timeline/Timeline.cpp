@@ -7,6 +7,7 @@
 #include "dtc/Passes/analysis/MemoryPlan.h"
 #include "dtc/Passes/analysis/OpWork.h"
 #include "dtc/Support/Words.h"
+#include "timeline/Exposure.h"
 
 #include <algorithm>
 #include <map>
@@ -71,6 +72,13 @@ struct Message {
   [[nodiscard]] double end() const { return begin + seconds; }
 };
 
+// A loop of which the first iteration is computed.
+struct EnteredLoop {
+  double begin = 0;
+  size_t firstStep = 0;
+  double outside = 0; // waits for messages that were issued before it, which only the first iteration has
+};
+
 // The clock of the devices of one function.
 struct FunctionClock {
   std::vector<Item> items;
@@ -80,7 +88,7 @@ struct FunctionClock {
   std::unordered_map<StrId, size_t> lastOf;          // by axis: the last message
   std::unordered_map<StrId, double> free;            // by axis: not before
   std::unordered_map<ValueId, size_t> messageOf;     // by result
-  std::vector<double> entered;                       // by loop
+  std::vector<EnteredLoop> entered;                  // outermost first
   std::map<std::vector<uint32_t>, size_t> numIssued; // by the functions that take part
   std::vector<size_t> messages;
   [[nodiscard]] bool finished() const { return next == items.size(); }
@@ -126,18 +134,18 @@ private:
     FunctionClock& c = clocks_[f];
     switch (i.kind) {
     case Item::Compute: compute(f, i); return true;
-    case Item::Enter: c.entered.push_back(c.now); return true;
+    case Item::Enter: c.entered.push_back({c.now, out_[f].steps.size()}); return true;
     case Item::Leave: repeat(f, i); return true;
     case Item::Done: {
       const auto at = c.messageOf.find(m_.operand(i.op, 0));
-      return at == c.messageOf.end() || wait(f, at->second, i.times);
+      return at == c.messageOf.end() || wait(f, at->second);
     }
     case Item::Message: break;
     }
     if (!c.issued) issue(f, i);
     c.issued = true;
     (void)settle(c.messages.back());
-    if (m_.record(i.op).async != AsyncForm::Start && !wait(f, c.messages.back(), i.times)) return false;
+    if (m_.record(i.op).async != AsyncForm::Start && !wait(f, c.messages.back())) return false;
     c.issued = false;
     return true;
   }
@@ -158,11 +166,11 @@ private:
   // The iterations of a loop after the first.
   void repeat(size_t f, const Item& i) {
     FunctionClock& c = clocks_[f];
-    const double before = c.entered.back();
+    const EnteredLoop loop = c.entered.back();
     c.entered.pop_back();
     if (i.times <= 1) return;
     TimelineStep s{TimelineStep::Repeat, i.op, 0, c.now};
-    s.seconds = boundedProduct(i.times - 1, c.now - before);
+    s.seconds = boundedProduct(i.times - 1, std::max(0.0, c.now - loop.begin - loop.outside));
     s.times = i.times;
     c.now += s.seconds;
     for (auto& [axis, free] : c.free) free = std::max(free, c.now);
@@ -246,19 +254,29 @@ private:
     return true;
   }
 
-  bool wait(size_t f, size_t id, double times) {
+  bool wait(size_t f, size_t id) {
     if (!settle(id)) return false;
     FunctionClock& c = clocks_[f];
-    const Message& message = messages_[id];
-    if (message.end() <= c.now) return true;
-    const auto own = std::ranges::find(message.members, f, &Message::Member::function);
-    TimelineStep& s = out_[f].steps[own->step];
-    const double waited = message.numMembers > 1 ? std::max(0.0, message.begin - c.now) : 0;
-    const double exposed = message.end() - c.now - waited;
-    s.waited += waited, s.exposed += exposed;
-    out_[f].waitSeconds += times * waited, out_[f].exposedSeconds += times * exposed;
-    c.now = message.end();
+    size_t own = 0; // the step that an idle time is before; messages of other functions alone are idle time
+    divideWait(messages_, id, c.now, [&](size_t part, double exposed, double idle) {
+      const std::vector<Message::Member>& members = messages_[part].members;
+      const auto member = std::ranges::find(members, f, &Message::Member::function);
+      if (member != members.end())
+        own = member->step;
+      else
+        idle += exposed, exposed = 0;
+      charge(f, own, exposed, idle);
+    });
+    c.now = std::max(c.now, messages_[id].end());
     return true;
+  }
+
+  void charge(size_t f, size_t step, double exposed, double waited) {
+    TimelineStep& s = out_[f].steps[step];
+    s.exposed += exposed, s.waited += waited;
+    out_[f].exposedSeconds += s.times * exposed, out_[f].waitSeconds += s.times * waited;
+    for (EnteredLoop& loop : clocks_[f].entered)
+      if (step < loop.firstStep) loop.outside += exposed + waited;
   }
 
   // All functions wait: the first message that is waited for goes on with the members that it has.
@@ -274,16 +292,17 @@ private:
     }
   }
 
+  // A run ends when all messages of all devices have arrived.
   void finish() {
-    std::vector<double> ends;
     double all = 0;
     for (size_t f = 0; f < clocks_.size(); ++f) {
-      double end = clocks_[f].now;
-      for (size_t id : clocks_[f].messages) end = std::max(end, messages_[id].end());
-      ends.push_back(end);
-      all = std::max(all, end);
+      std::vector<size_t> left = clocks_[f].messages;
+      std::ranges::sort(left, {}, [&](size_t id) { return messages_[id].end(); });
+      for (size_t id : left) (void)wait(f, id);
+      all = std::max(all, clocks_[f].now);
     }
-    for (size_t f = 0; f < out_.size(); ++f) out_[f].seconds = all, out_[f].waitSeconds += all - ends[f];
+    for (size_t f = 0; f < out_.size(); ++f)
+      out_[f].seconds = all, out_[f].waitSeconds += all - clocks_[f].now;
   }
 
   Module& m_;
