@@ -117,6 +117,7 @@ struct Side {
   std::optional<ProgramSnapshot> snapshot;
   std::optional<Module> written;
   FuncId entry;
+  bool wrong = false; // its text has errors, which are reported
   Diagnostics diags;
 };
 
@@ -134,22 +135,30 @@ Result<Side> readSide(Environment& env, SideFlags flags, std::string label) {
       return side;
     }
   }
-  DTC_TRY(side.written, loadProgram(env, flags.program));
+  Diagnostics read;
+  DTC_TRY(side.written, loadPartly(env, flags.program, read));
+  side.wrong = read.hasErrors();
+  if (side.wrong) side.diags = std::move(read);
   DTC_TRY(side.entry, entryOf(*side.written, flags.program.entry));
-  if (levelOf(*side.written, side.entry) >= Level::Local)
+  if (!side.wrong && levelOf(*side.written, side.entry) >= Level::Local)
     return inputError(file +
                       ": diff needs a global program, but this one is partitioned and has no shardings left");
   side.flags = std::move(flags);
   return side;
 }
 
-void compile(Side& side, ProgramSnapshot::Extent extent) {
+void compile(Side& side) {
   if (!side.written) return;
-  Diagnostics diags;
+  const auto extent = side.wrong ? ProgramSnapshot::Written : ProgramSnapshot::Compiled;
   side.snapshot =
-      takeSnapshot(*side.written, side.entry, side.flags.lowering, side.flags.target, extent, diags);
+      takeSnapshot(*side.written, side.entry, side.flags.lowering, side.flags.target, extent, side.diags);
   side.snapshot->name = side.label;
-  if (extent == ProgramSnapshot::Compiled) side.diags = std::move(diags);
+}
+
+// Reports the diagnostics of compiling it. False if there are errors.
+bool isGood(Environment& env, const Side& side) {
+  if (side.wrong) return false;
+  return !side.written || env.report(side.diags, side.written->source) == kExitDone;
 }
 
 // The terminal's width, else $COLUMNS, else wide enough for a log.
@@ -177,20 +186,18 @@ Result<std::vector<DiffBudget>> budgetsOf(const DiffFlags& o) {
 // Compiles both at the same time.
 bool compileBoth(Environment& env, Side& a, Side& b) {
   env.status.at("compiling both programs");
-  auto first = std::async(std::launch::async, [&] { compile(a, ProgramSnapshot::Compiled); });
-  compile(b, ProgramSnapshot::Compiled);
+  auto first = std::async(std::launch::async, [&] { compile(a); });
+  compile(b);
   first.get();
-  bool good = true;
-  for (Side* side : {&a, &b})
-    if (side->written && env.report(side->diags, side->written->source) != kExitDone) good = false;
-  return good;
+  const bool goodA = isGood(env, a);
+  return isGood(env, b) && goodA;
 }
 
 Result<int> saveSnapshot(Environment& env, const DiffFlags& o) {
   DTC_TRY(auto flags, sideOf(o, "--a", o.flagsA));
   DTC_TRY(auto side, readSide(env, std::move(flags), o.both.program.file));
-  compile(side, ProgramSnapshot::Compiled);
-  if (side.written && env.report(side.diags, side.written->source) != kExitDone) return kExitInput;
+  compile(side);
+  if (!isGood(env, side)) return kExitInput;
   return writeOut(env, o.save, snapshotJson(*side.snapshot));
 }
 
@@ -213,7 +220,9 @@ Result<int> runDiff(Environment& env, const DiffFlags& o) {
   const bool good = compileBoth(env, a, b);
   if (!o.save.empty())
     if (const int code = writeOut(env, o.save, snapshotJson(*b.snapshot)); code != kExitDone) return code;
-  const ProgramDiff diff = diffPrograms(*a.snapshot, *b.snapshot);
+  ProgramDiff diff = diffPrograms(*a.snapshot, *b.snapshot);
+  if (a.written) diff.problemsA = recordsOf(a.diags, a.written->source);
+  if (b.written) diff.problemsB = recordsOf(b.diags, b.written->source);
   if (!o.out.empty()) {
     const auto text = [](const Side& side) { return side.written ? &side.written->source : nullptr; };
     const DiffPageInput page{diff, budgets, *a.snapshot, *b.snapshot, text(a), text(b)};
@@ -226,8 +235,12 @@ Result<int> runDiff(Environment& env, const DiffFlags& o) {
     env.out(diffText(
         diff, {columnsOfOutput(), o.full ? SIZE_MAX : o.top, env.color && isatty(STDOUT_FILENO) != 0}));
   bool holds = true;
-  for (const DiffBudget& budget : budgets)
-    if (const auto why = exceeded(budget, diff)) holds = false, (void)env.fail(inputError(*why));
+  for (const DiffBudget& budget : budgets) {
+    const auto why = exceeded(budget, diff);
+    if (why) holds = false, (void)env.fail(inputError(*why));
+    if (const std::string assumed = assumptionOf(budget, diff); !assumed.empty())
+      env.err("note: " + assumed + "\n");
+  }
   return good && holds ? kExitDone : kExitInput;
 }
 

@@ -14,6 +14,7 @@
 #include "dtc/Support/Words.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 namespace dtc {
 
@@ -168,6 +169,20 @@ Result<SourceText> readProgram(Environment& env, const ProgramOptions& o, bool h
   if (const std::string format = foreignFormat(source.text); !format.empty())
     return inputError(source.name + " is " + format);
   return source;
+}
+
+Result<Module> loadPartly(Environment& env, const ProgramOptions& o, Diagnostics& diags) {
+  DTC_TRY(const auto options, parseOptionsOf(o));
+  if (const GraphFormat* format = graphFormatOf(env, o.file)) return loadGraph(env, *format, o.file, options);
+  DTC_TRY(auto source, readProgram(env, o));
+  env.currentSource = source;
+  Module m(standardOps());
+  const Status loaded = loadText(std::move(source), options, m, diags);
+  env.report(diags, m.source);
+  const bool parsed =
+      std::ranges::any_of(m.order, [&](FuncId f) { return m[f].body.valid() && !m[m[f].body].ops.empty(); });
+  if (!loaded && (!diags.hasErrors() || !parsed)) return loaded.error();
+  return m;
 }
 
 Result<Module> loadProgram(Environment& env, const ProgramOptions& o) {

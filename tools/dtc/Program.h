@@ -22,7 +22,9 @@ void addBindOption(CLI::App&, ProgramOptions&);
 [[nodiscard]] Result<SourceText> readProgram(Environment&, const ProgramOptions&, bool hlo = false);
 // Reads, parses and verifies FILE. Diagnostics are reported; the error then has no message.
 [[nodiscard]] Result<Module> loadProgram(Environment&, const ProgramOptions&);
-// The same for text in memory; text that looks like MLIR is imported.
+// The same; of a text with errors, what was parsed, and `diags` has the errors. An error if that is nothing.
+[[nodiscard]] Result<Module> loadPartly(Environment&, const ProgramOptions&, Diagnostics& diags);
+// As loadProgram, for text in memory; text that looks like MLIR is imported.
 [[nodiscard]] Result<Module> loadText(Environment&, SourceText, const ReadOptions&);
 // The same, but always imports the text as MLIR.
 [[nodiscard]] Result<Module> loadImported(Environment&, SourceText);

@@ -69,7 +69,7 @@ MemoryReport memoryReport(const Module& m, FuncId f, const MemoryPlan& plan, int
   });
   for (size_t b : alive)
     report.alive.push_back({names(held[b]), whatOf(m, f, results, held[b]), printType(m, m[held[b]].type),
-                            lines.text(locOf(m, held[b])), plan.buffers[b].bytes});
+                            lines.text(locOf(m, held[b])), plan.buffers[b].bytes, held[b]});
   return report;
 }
 

@@ -50,6 +50,12 @@ Amounts amountsOf(DiffBudget::Of of, const ProgramDiff& d) {
 
 } // namespace
 
+std::string assumptionOf(const DiffBudget& budget, const ProgramDiff& d) {
+  if (d.complete || !d.comparesCosts || budget.of == DiffBudget::Memory) return "";
+  return std::string(kFlags[budget.of]) +
+         ": the number of iterations of a loop depends on data, and counts as one in both programs";
+}
+
 Result<DiffBudget> parseBudget(DiffBudget::Of of, const std::string& text) {
   DiffBudget out{of, text, DiffBudget::Amount, 0};
   std::string_view rest = trimmed(text);
@@ -82,8 +88,8 @@ std::optional<std::string> exceeded(const DiffBudget& budget, const ProgramDiff&
   if (!amounts.b || (!amounts.a && budget.kind != DiffBudget::Amount))
     return flag + " cannot be checked: the " + amounts.what + " of a program is unknown, because " +
            d.noMemory;
-  if (!d.complete && budget.of != DiffBudget::Memory)
-    return flag + " cannot be checked: sizes or iteration counts are unknown before the run";
+  if (!d.complete && budget.of != DiffBudget::Memory && !d.noMemory.empty())
+    return flag + " cannot be checked: sizes are unknown before the run: " + d.noMemory;
   const double a = amounts.a.value_or(0), b = *amounts.b;
   const double limit = budget.kind == DiffBudget::Percent  ? a + a * budget.value / 100
                        : budget.kind == DiffBudget::Growth ? a + budget.value

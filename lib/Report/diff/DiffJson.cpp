@@ -86,6 +86,8 @@ std::string diffJson(const ProgramDiff& d, std::span<const DiffBudget> budgets) 
   out["a"] = {{"name", d.nameA}, {"dtc", d.versionA}};
   out["b"] = {{"name", d.nameB}, {"dtc", d.versionB}};
   if (d.comparesCosts) out["a"]["total"] = json(d.a), out["b"]["total"] = json(d.b);
+  for (const auto& [side, problems] : {std::pair("a", &d.problemsA), std::pair("b", &d.problemsB)})
+    if (!problems->empty()) out[side]["diagnostics"] = Json::parse(diagnosticsJson(*problems));
   out["changed"] = !d.empty();
   out["compares_statements"] = d.comparesStatements;
   out["compares_costs"] = d.comparesCosts;
@@ -106,6 +108,8 @@ std::string diffJson(const ProgramDiff& d, std::span<const DiffBudget> budgets) 
     const auto why = exceeded(b, d);
     out["budgets"].push_back(
         {{"of", kBudgets[b.of]}, {"limit", b.text}, {"holds", !why}, {"message", why.value_or("")}});
+    if (const std::string assumed = assumptionOf(b, d); !assumed.empty())
+      out["budgets"].back()["assumes"] = assumed;
   }
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -13,6 +13,7 @@
 #include "dtc/Support/Words.h"
 #include "dtc/Version.h"
 #include "explain/ProgramTime.h"
+#include "explain/StepNames.h"
 
 #include <algorithm>
 
@@ -45,11 +46,15 @@ public:
     out_.name = written_.source.name;
     out_.version = DTC_VERSION;
     settings();
-    const Session only(written_, entry_); // without functions that the entry does not reach
-    StatementReader reader(only.module(), only.entry());
-    out_.written = reader.run();
-    for (size_t i = 0; i < out_.written.size(); ++i) out_.written[i].offset = reader.offsets()[i];
-    if (extent == ProgramSnapshot::Compiled && compile(reader.places())) return std::move(out_);
+    if (extent == ProgramSnapshot::Written) { // the text may have errors
+      StatementReader reader(written_, entry_);
+      statements(reader);
+    } else {
+      const Session only(written_, entry_); // without functions that the entry does not reach
+      StatementReader reader(only.module(), only.entry());
+      statements(reader);
+      if (compile(reader.places())) return std::move(out_);
+    }
     out_.extent = ProgramSnapshot::Written;
     out_.statements.clear(), out_.collectives.clear();
     out_.noMemory = "it was not compiled";
@@ -57,6 +62,11 @@ public:
   }
 
 private:
+  void statements(StatementReader& reader) {
+    out_.written = reader.run();
+    for (size_t i = 0; i < out_.written.size(); ++i) out_.written[i].offset = reader.offsets()[i];
+  }
+
   void set(const char* name, const std::string& value) { out_.settings.emplace_back(name, value); }
 
   void settings() {
@@ -173,8 +183,9 @@ private:
       if (out_.memory && out_.memory->peakBytes >= plan->arenaBytes) continue;
       SnapshotMemory memory;
       memory.peakBytes = plan->arenaBytes;
+      const StepNames names(m, f);
       for (MemoryReport::Row& row : memoryReport(m, f, *plan, plan->arenaBytes).alive)
-        memory.alive.push_back({std::move(row.value), std::move(row.what), std::move(row.type),
+        memory.alive.push_back({names.buffer(row.id), std::move(row.what), std::move(row.type),
                                 std::move(row.where), row.bytes});
       out_.memory = std::move(memory);
     }

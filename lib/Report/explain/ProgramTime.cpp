@@ -3,7 +3,7 @@
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Passes/analysis/OpWork.h"
-#include "timeline/Exposure.h"
+#include "explain/Exposure.h"
 
 #include <algorithm>
 

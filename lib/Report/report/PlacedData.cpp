@@ -3,12 +3,13 @@
 #include "dtc/IR/DevicePrograms.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
-#include "dtc/IR/text/Naming.h"
 #include "dtc/Kernel/Kernel.h"
 #include "dtc/Passes/analysis/OpWork.h"
 #include "dtc/Passes/analysis/TargetOf.h"
 #include "dtc/Passes/memory/PlanMemory.h"
 #include "dtc/Support/Words.h"
+#include "explain/ExplainGroups.h"
+#include "explain/StepNames.h"
 #include "timeline/Timeline.h"
 #include "trace/TraceDrawing.h"
 
@@ -36,9 +37,10 @@ ReportValue microseconds(double seconds) {
 // Microseconds with one digit.
 ReportValue shortTime(double seconds) { return microseconds(std::round(seconds * 1e7) / 1e7); }
 
-constexpr size_t kManySteps = 10000;    // of which times are shortened, and unnamed values have no number
-constexpr size_t kMaxTracedDevices = 8; // of a trace
-constexpr int64_t kSmallBuffer = 5000;  // a buffer of less than this part of the arena is not listed
+constexpr size_t kManySteps = 10000;         // of which times are shortened
+constexpr size_t kMaxTracedDevices = 8;      // of a trace
+constexpr int64_t kSmallBuffer = 5000;       // a buffer of less than this part of the arena is not listed
+constexpr size_t kMaxComputed = 1000;        // names of results of a kernel
 constexpr size_t kMaxSourceBytes = 1u << 20; // of all kernels
 // In a larger module kernels have no comments: each prints names, which takes time in proportion to the module.
 constexpr size_t kMaxCommented = 20000;
@@ -76,7 +78,7 @@ private:
     Diagnostics diags;
     const auto plan = readMemoryPlan(m_, f, diags);
     if (!plan) out_.error = diags.all().empty() ? "the program has no memory plan" : diags.all()[0].message();
-    const Naming names(m_, f);
+    const StepNames names(m_, f);
     ReportValue one = {{"function", "@" + std::string(m_.strings[m_[f].name])}};
     if (const auto devices = devicesOf(m_, f); !devices.empty()) one["devices"] = devices;
     one["streams"] = t.streams;
@@ -93,14 +95,11 @@ private:
     if (plan) out_.memory.push_back(memory(*plan, t, f, names));
   }
 
-  ReportValue row(const TimelineStep& s, FuncId f, const Naming& names, const MemoryPlan* plan,
+  ReportValue row(const TimelineStep& s, FuncId f, const StepNames& names, const MemoryPlan* plan,
                   const std::vector<int64_t>& live) {
     static constexpr const char* kKinds[] = {"compute", "communicate", "repeat", "host"};
-    std::string text;
-    if (m_[s.op].numResults > 0) text = names(m_.result(s.op));
-    if (m_[s.op].numResults > 1) text += ", …";
-    if (s.kind == TimelineStep::Communicate) text = nameOfMessage(s.op, names, text);
-    const auto value = long_ && isUnnamed(text) ? std::pair(std::string(), int64_t{-1}) : numbered(text);
+    const std::string text = names.step(s.op);
+    const auto value = numbered(text);
     const int line = lineOf(s.op);
     const int collective = s.kind == TimelineStep::Communicate ? collectiveOf(s.op, f) : -1;
     int64_t bytes = 0;
@@ -109,7 +108,7 @@ private:
         bytes = live[at->second[s.kind == TimelineStep::Repeat]];
     return {word(kKinds[s.kind]),
             s.stream,
-            word(whatOf(s.op)),
+            word(names.kind(s.op)),
             word(value.first),
             value.second,
             long_ ? shortTime(s.begin) : microseconds(s.begin),
@@ -119,7 +118,7 @@ private:
             static_cast<int64_t>(s.times),
             line,
             collective,
-            s.kind == TimelineStep::Compute ? kernelOf(s) : -1,
+            s.kind == TimelineStep::Compute ? kernelOf(s, names) : -1,
             bytes};
   }
 
@@ -176,11 +175,6 @@ private:
     return it->second;
   }
 
-  // "%7" or "%7, …".
-  static bool isUnnamed(const std::string& name) {
-    return name.size() > 1 && name[1] >= '0' && name[1] <= '9';
-  }
-
   // "%blocks_#_h" and 7 for "%blocks_7_h", so that the names of equal layers are one word; -1: without a number.
   static std::pair<std::string, int64_t> numbered(const std::string& name) {
     const size_t at = name.find_first_of("0123456789");
@@ -190,19 +184,6 @@ private:
     const auto number = parseNumber<int64_t>(name.substr(at, end - at));
     if (!number) return {name, -1};
     return {name.substr(0, at) + "#" + name.substr(end), *number};
-  }
-
-  std::string whatOf(OpId o) const {
-    if (hasGroups(m_.record(o).collective)) return collectiveName(m_.record(o).collective);
-    if (const AttrId kind = m_.attr(o, "kind"); kind.valid() && m_.record(o).regions == RegionKind::Fused)
-      return std::string(m_.strings[m_.attrs[kind].text]);
-    return m_.record(o).name;
-  }
-
-  // A message's result is a number until `done` gives it the name of the text: its operand is named instead.
-  std::string nameOfMessage(OpId o, const Naming& names, const std::string& own) const {
-    if (m_[o].numOperands == 0 || own.size() < 2 || own[1] < '0' || own[1] > '9') return own;
-    return names(m_.operand(o, 0));
   }
 
   // Of a kernel: the line of its last op that the text has.
@@ -234,7 +215,7 @@ private:
     return change;
   }
 
-  ReportValue memory(const MemoryPlan& plan, const Timeline& t, FuncId f, const Naming& names) {
+  ReportValue memory(const MemoryPlan& plan, const Timeline& t, FuncId f, const StepNames& names) {
     // By position: the first step that is not before it.
     std::vector<size_t> stepAt(plan.numPositions + 1, t.steps.empty() ? 0 : t.steps.size() - 1);
     size_t filled = 0;
@@ -254,8 +235,7 @@ private:
     std::vector<ValueId> named(plan.buffers.size());
     for (const MemoryPlan::Held& h : plan.values) {
       ValueId& v = named[h.buffer];
-      const std::string name = names(h.value);
-      if (!v.valid() || (names(v)[1] <= '9' && name[1] > '9')) v = h.value; // a name of the text
+      if (!v.valid() || (!m_[v].name.valid() && m_[h.value].name.valid())) v = h.value; // a name of the text
     }
     int64_t small = 0, smallBytes = 0;
     for (size_t b = 0; b < plan.buffers.size(); ++b) {
@@ -278,7 +258,7 @@ private:
                      last = stepAt[std::min(r.last, plan.numPositions)];
         const bool peak = r.first <= plan.peakPosition && plan.peakPosition <= r.last;
         out["buffers"]["rows"].push_back(
-            {names(v), what, buffer.offset, buffer.bytes, first, last, line, peak ? 1 : 0});
+            {names.buffer(v), what, buffer.offset, buffer.bytes, first, last, line, peak ? 1 : 0});
       }
     }
     out["left_out"] = {{"buffers", small}, {"bytes", smallBytes}};
@@ -287,17 +267,18 @@ private:
 
   // --- kernels ---
 
-  int kernelOf(const TimelineStep& s) {
+  int kernelOf(const TimelineStep& s, const StepNames& names) {
     if (m_.record(s.op).regions != RegionKind::Fused || isViewRegion(m_, s.op)) return -1;
     auto call = kernelSet_.add(m_, s.op);
-    std::string name = whatOf(s.op);
+    std::string name = names.kind(s.op);
     int source = -1;
     if (call) std::visit([&](const auto& c) { describe(c, name, source); }, *call);
     const std::string key = name + "|" + std::to_string(s.flops) + "|" + std::to_string(s.bytes);
     const auto [it, isNew] = kernelIds_.emplace(key, static_cast<int>(out_.kernels.size()));
     if (isNew) {
+      computed_.emplace_back();
       out_.kernels.push_back({{"name", name},
-                              {"kind", whatOf(s.op)},
+                              {"kind", names.kind(s.op)},
                               {"uses", 0.0},
                               {"flops", s.flops},
                               {"bytes", s.bytes},
@@ -307,6 +288,9 @@ private:
     }
     ReportValue& kernel = out_.kernels[static_cast<size_t>(it->second)];
     kernel["uses"] = kernel["uses"].get<double>() + s.times;
+    if (std::vector<std::string>& computed = computed_[static_cast<size_t>(it->second)];
+        computed.size() < kMaxComputed)
+      computed.push_back(names.step(s.op));
     forEachOp(m_, m_.region(s.op), [&](OpId inner) {
       const int line = lines_(m_[inner].loc);
       if (line >= 0 && kernel["lines"].size() < 64 &&
@@ -321,7 +305,14 @@ private:
     name = kernelSet_.kernels()[c.kernel].name;
   }
   void describe(const GemmCall& c, std::string& name, int& source) const {
+    const GemmProblem<int64_t> sizes = c.bound(std::vector<int64_t>(c.sizes.size(), 1));
+    const bool known = std::ranges::all_of(c.sizes, [](Dim d) { return d.isStatic(); });
+    int64_t batch = 1;
+    for (const auto& b : sizes.batch) batch *= b.extent;
     name = "matmul";
+    if (known)
+      name += " " + (batch > 1 ? std::to_string(batch) + "x" : "") + std::to_string(sizes.m.extent) + "x" +
+              std::to_string(sizes.n.extent) + "x" + std::to_string(sizes.k.extent);
     if (!c.epilogue) return;
     source = static_cast<int>(c.epilogue->kernel);
     name += " + " + kernelSet_.kernels()[c.epilogue->kernel].name;
@@ -329,13 +320,30 @@ private:
   void describe(const FactorizationCall& c, std::string& name, int&) const { name = c.what.name(); }
   template <class Call> void describe(const Call&, std::string&, int&) const {}
 
+  // "%blocks_{0..3}_q and 2 more": the first of the values, with those that differ in numbers only.
+  static std::string computedText(const std::vector<std::string>& names) {
+    std::vector<NamePattern> first;
+    size_t others = 0;
+    for (const std::string& n : names) {
+      NamePattern p = patternOf(n);
+      if (first.empty() || p.text == first[0].text)
+        first.push_back(std::move(p));
+      else
+        ++others;
+    }
+    if (first.empty()) return "";
+    return rangeText(first) + (others > 0 ? " and " + std::to_string(others) + " more" : "");
+  }
+
   void kernelSources() {
     size_t total = 0;
-    for (ReportValue& k : out_.kernels) {
+    for (size_t i = 0; i < out_.kernels.size(); ++i) {
+      ReportValue& k = out_.kernels[i];
+      k["computes"] = computedText(computed_[i]);
       const int source = k["source"].get<int>();
       k.erase("source");
       if (source < 0) {
-        if (k["kind"] == "gemm") k["library"] = target_.gpu ? "cuBLASLt" : "oneDNN";
+        if (k["kind"] == kindText("gemm")) k["library"] = target_.gpu ? "cuBLASLt" : "oneDNN";
         continue;
       }
       const KernelSource& text = kernelSet_.kernels()[static_cast<size_t>(source)];
@@ -354,6 +362,7 @@ private:
   bool long_ = false; // the function has many steps
   KernelSet kernelSet_;
   std::map<std::string, int> kernelIds_;
+  std::vector<std::vector<std::string>> computed_; // by kernel: the names of its results
   std::map<std::string, size_t> wordIds_;
   ReportValue words_ = ReportValue::array();
   std::multimap<std::string, const GlobalData::Identity*> collectiveOf_;

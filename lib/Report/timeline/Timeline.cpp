@@ -7,7 +7,7 @@
 #include "dtc/Passes/analysis/MemoryPlan.h"
 #include "dtc/Passes/analysis/OpWork.h"
 #include "dtc/Support/Words.h"
-#include "timeline/Exposure.h"
+#include "explain/Exposure.h"
 
 #include <algorithm>
 #include <map>

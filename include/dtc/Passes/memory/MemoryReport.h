@@ -9,6 +9,7 @@ struct MemoryReport {
   struct Row {
     std::string value, what, type, where; // "%h" "argument" "f32[64, 512]" "mlp.dt:12"
     int64_t bytes = 0;
+    ValueId id; // of `value`
   };
   std::string of;                        // "@main on devices [0, 1]", if the devices of the program differ
   int64_t peakBytes = 0, boundBytes = 0; // per device: the arena, and the max live bytes

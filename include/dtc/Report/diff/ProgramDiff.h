@@ -2,6 +2,7 @@
 // diff: what changed between two programs, from causes to consequences: settings and statements, propagated
 // shardings, collectives, computation, memory. The changes add up to the difference of the totals.
 #include "dtc/Report/diff/ProgramSnapshot.h"
+#include "dtc/Support/DiagnosticsJson.h"
 
 namespace dtc {
 
@@ -101,8 +102,9 @@ struct ProgramDiff {
   DiffTotals a, b;
   std::string noMemory; // why the memory of one is unknown
   bool complete = true;
-  size_t types = 0;     // statements whose types follow from those of others
-  size_t generated = 0; // compiled statements of A or B alone
+  std::vector<DiagnosticRecord> problemsA, problemsB; // of programs that do not compile; set by the caller
+  size_t types = 0;                                   // statements whose types follow from those of others
+  size_t generated = 0;                               // compiled statements of A or B alone
   [[nodiscard]] bool empty() const;
 };
 
@@ -119,6 +121,8 @@ struct DiffBudget {
 [[nodiscard]] Result<DiffBudget> parseBudget(DiffBudget::Of, const std::string& text);
 // Why the budget does not hold: "received bytes grew by 2.1 %, …"; nothing if it holds.
 [[nodiscard]] std::optional<std::string> exceeded(const DiffBudget&, const ProgramDiff&);
+// What is assumed to check it: "--max-bytes: the number of iterations …"; "" if all costs are known.
+[[nodiscard]] std::string assumptionOf(const DiffBudget&, const ProgramDiff&);
 
 struct DiffTextOptions {
   size_t width = 80;

@@ -103,7 +103,26 @@ function shardingText(sharding) {
     ? el("span", {class: "ax", style: `color:${axisColor(word)}`, "data-k": keys(axisKeys([word]))}, word) : word);
 }
 const collectiveValue = (c) => (c.value || "") + (c.more_values ? ` and ${c.more_values} more` : "");
-const collectiveText = (c) => c.kind + " " + c.axes.join(", ");
+// "inner 2 of tp" for the sub-axis "tp:(2)2" of 2 devices, before which the axis has a factor of 2.
+function axisText(name) {
+  const part = /^(\w+):\((\d+)\)(\d+)$/.exec(name);
+  if (!part) return name;
+  const axis = state.program.meshes.flatMap((m) => m.axes).find((a) => a.name === part[1]), [pre, size] = [Number(part[2]), Number(part[3])];
+  return (pre === 1 ? "outer " : axis && pre * size === axis.size ? "inner " : "middle ") + size + " of " + part[1];
+}
+const axesText = (names) => names.map(axisText).join(", ");
+const collectiveText = (c) => c.kind + " " + axesText(c.axes);
+// What the kinds of steps and collectives are, for tooltips.
+const kindTexts = {
+  "matmul": "a matrix product, by a library or a generated kernel, with its epilogue", "attention": "softmax(q·k)·v in one kernel",
+  "elementwise": "a kernel that computes each element by itself", "row-wise": "a kernel that reduces each row and uses the result in the same row: softmax, layer norm",
+  "reduction": "a kernel that reduces contiguous elements", "column reduction": "a kernel that sums over rows", "grouped reductions": "several small reductions in one launch",
+  "copy": "moves data and computes nothing: concatenate, slice, transpose", "view": "another name for a part of a buffer: no kernel runs",
+  "all_reduce": "sums (or the max, …) over the devices; each gets all of it", "reduce_scatter": "sums over the devices; each gets its shard", "all_gather": "each device gets the shards of all",
+  "all_to_all": "each device sends a part of its shard to each other one", "all_slice": "each device keeps its shard of a value that all hold: no message", "p2p": "messages between pairs of devices",
+  "permute": "each device sends its value to one other device", "broadcast_from": "one device sends its value to all", "constant": "a value of the text, loaded once",
+};
+const kindText = (what) => kindTexts[what] || "a kernel for this op alone";
 function chip(id) {
   const c = state.program.collectives[id];
   const color = axisColor(c.axes[0]);

@@ -16,7 +16,8 @@ function header() {
   const fact = (name, a, b, text) => a === null || b === null || a === undefined ? "" : el("span", {class: "fact"}, name + " ", el("b", {}, a === b ? text(a) : `${text(a)} → ${text(b)}`), " ", a === b ? "" : el("span", {class: worse(b - a)}, percent(a, b) || signed(b - a, text)));
   const a = doc.a.total || {}, b = doc.b.total || {};
   document.title = "dtc diff: " + doc.a.name.replace(/.*\//, "") + " → " + doc.b.name.replace(/.*\//, "");
-  byId("head").replaceChildren(el("h1", {}, "A → B"), fact("time", a.step_seconds, b.step_seconds, seconds), fact("received", a.bytes, b.bytes, bytesText), fact("memory", a.peak_bytes, b.peak_bytes, bytesText),
+  byId("head").replaceChildren(el("h1", {}, "A → B"), fact("time", a.step_seconds, b.step_seconds, seconds), fact("received", a.received_bytes, b.received_bytes, bytesText), fact("memory", a.peak_bytes, b.peak_bytes, bytesText),
+    doc.compares_costs ? "" : el("span", {class: "bad"}, "✗ " + (doc.a.diagnostics ? doc.b.diagnostics ? "A and B do" : "A does" : "B does") + " not compile"),
     doc.budgets.some((x) => !x.holds) ? el("span", {class: "bad"}, "✗ " + plural(doc.budgets.filter((x) => !x.holds).length, "limit is", "limits are") + " exceeded") : doc.budgets.length ? el("span", {class: "fact"}, "✓ all limits hold") : "",
     el("span", {class: "tools"}, el("button", {title: "key p", on: {click: () => step(-1)}}, "↑"), el("button", {title: "key n: the next change", on: {click: () => step(1)}}, "↓ change"),
       el("input", {id: "search", type: "search", placeholder: "search  /", "aria-label": "search", on: {input: search, keydown: (e) => e.key === "Enter" && search(e, true)}}), themeButton()));

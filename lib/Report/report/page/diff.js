@@ -92,9 +92,10 @@ function collectiveChange(c) {
 const sourcePane = {id: "source", title: "Source"};
 panes.push(sourcePane);
 const CONTEXT = 3; // equal lines around a change
-const isChange = (row) => row.a < 0 || row.b < 0 || row.causes || row.follows || (row.text === undefined && squeeze(row.text_a) !== squeeze(row.text_b)) || row.sharding_changed || row.setting !== undefined || row.linked;
+const isChange = (row) => row.wrong || row.a < 0 || row.b < 0 || row.causes || row.follows || (row.text === undefined && squeeze(row.text_a) !== squeeze(row.text_b)) || row.sharding_changed || row.setting !== undefined || row.linked;
 const squeeze = (text) => (text || "").replace(/ +/g, " ").trim();
 
+for (const side of ["a", "b"]) for (const d of doc[side].diagnostics || []) if (rowOfProblem(side, d)) rows[Number(rowOfProblem(side, d).slice(1))].wrong = true;
 sourcePane.draw = (pane) => {
   if (!doc.source) {
     pane.append(el("p", {class: "note"}, "One of the programs is a report of dtc explain, which has costs, but no statements: there is no source to show."));
@@ -158,6 +159,7 @@ function sourceRow(r) {
       el("div", {class: "t mono"}, marked(trimmed(own), row.text === undefined && row.a >= 0 && row.b >= 0 ? trimmed(other) : undefined),
         row.setting !== undefined && doc.causes[row.setting][side === "a" ? "before" : "after"] !== "none" ? el("div", {class: "prop differs"}, "compiled as ", axesIn(doc.causes[row.setting][side === "a" ? "before" : "after"])) : "",
         computes ? el("div", {class: "prop"}, "computes " + seconds(row["seconds_" + side] || 0)) : "",
+        problemsOfRow(side, r).map((d) => el("div", {class: "bad"}, `${d.message} [${d.kind}]`)),
         sharding ? el("div", {class: "prop" + (differs ? " differs" : ""), title: "propagated sharding"}, axesIn(bare(sharding))) : ""));
   };
   return el("div", {class: "drow" + (changed ? " touched" : " equal"), "data-k": keys("r" + r, linked[r]), tabindex: changed ? 0 : null},
@@ -170,29 +172,41 @@ function sourceRow(r) {
 const causesPane = {id: "causes", title: "Causes"};
 panes.push(causesPane);
 causesPane.draw = (pane) => {
-  if (!doc.changed) { pane.append(el("p", {}, "The programs are equal: shardings, collectives, computation and memory.")); return; }
+  if (!doc.changed && doc.compares_costs) { pane.append(el("p", {}, "The programs are equal: shardings, collectives, computation and memory.")); return; }
   pane.append(totalsTable());
   pane.append(el("h2", {}, "Causes, the smallest first"));
   if (!doc.causes.length) pane.append(el("p", {class: "note"}, doc.compares_statements ? "The programs have the same statements, annotations and settings: what changed is the compiler." : "A report of dtc explain has no statements, so that causes are unknown."));
   doc.causes.forEach((c, i) => pane.append(el("div", {class: "item", "data-k": "x" + i, tabindex: 0}, causeMark(i), el("div", {},
     el("div", {class: "mono"}, el("b", {}, causeTitle(c))), el("div", {class: "mono"}, c.kind === "added" ? c.after : c.kind === "removed" ? c.before : arrowText(bare(c.before), bare(c.after))),
     el("div", {class: "note"}, [consequences(i), placeIn(c.location)].filter(Boolean).join(" · "))))));
-  if (doc.compares_statements) pane.append(el("h2", {}, "What follows"));
-  if (doc.compares_statements && !doc.shardings.length && !doc.types && !doc.generated) pane.append(el("p", {class: "note"}, "No propagated sharding changes."));
+  if (doc.compares_statements && doc.compares_costs) pane.append(el("h2", {}, "What follows"));
+  if (doc.compares_statements && doc.compares_costs && !doc.shardings.length && !doc.types && !doc.generated) pane.append(el("p", {class: "note"}, "No propagated sharding changes."));
   doc.shardings.forEach((s, i) => pane.append(el("div", {class: "item", "data-k": keys("g" + i, causeKey(s)), tabindex: 0}, s.cause === null ? el("span", {class: "cause none"}) : el("span", {class: "cause follows"}, s.cause + 1),
     el("div", {}, el("div", {class: "mono"}, s.what, el("span", {class: "note"}, ` ${s.op}` + (s.count > 1 ? ` ×${s.count}` : ""))), el("div", {class: "mono"}, arrowText(bare(s.before), bare(s.after)))))));
   const more = [doc.types ? plural(doc.types, "statement") + " whose type follows" : "", doc.generated ? plural(doc.generated, "compiled statement") + " of one program alone" : ""].filter(Boolean);
   if (more.length) pane.append(el("p", {class: "note"}, more.join("; ") + "."));
 };
+// The diagnostics of a program that does not compile.
+function problems(side) {
+  const list = doc[side].diagnostics || [];
+  return list.length ? el("div", {}, el("h2", {}, `Diagnostics of ${side.toUpperCase()}`), list.map((d) => el("p", {class: d.severity === "error" ? "bad" : "note", "data-k": rowOfProblem(side, d)},
+    `${d.severity}: ${d.message} [${d.kind}]`, el("span", {class: "note"}, d.file ? `  ${placeIn(`${d.file}:${d.line}`)}` : "")))) : "";
+}
+function rowOfProblem(side, d) {
+  const files = doc.source ? doc.source["files_" + side] : [], file = files.find((f) => f.name === d.file);
+  const r = file ? rows.findIndex((row) => row[side] === file.first + d.line - 1) : -1;
+  return r < 0 ? "" : "r" + r;
+}
+const problemsOfRow = (side, r) => (doc[side].diagnostics || []).filter((d) => rowOfProblem(side, d) === "r" + r);
 function totalsTable() {
-  if (!doc.compares_costs) return el("p", {class: "note"}, "One of the programs does not compile: costs are unknown.");
+  if (!doc.compares_costs) return el("div", {}, el("p", {class: "note"}, "A program does not compile: the texts are compared, costs are unknown, and statements with errors count as missing."), problems("a"), problems("b"), doc.budgets.map((x) => el("p", {class: "bad"}, "✗ " + x.message)));
   const a = doc.a.total, b = doc.b.total;
   const line = (name, key, text) => a[key] === null || b[key] === null || a[key] === undefined || (!a[key] && !b[key]) ? "" : el("tr", {}, el("td", {}, name), el("td", {class: "r"}, text(a[key])), el("td", {class: "r"}, text(b[key])), change(a[key], b[key], text), el("td", {class: "r"}, percent(a[key], b[key])));
   return el("div", {}, el("h2", {}, "A device, per step"), el("div", {class: "wide"}, el("table", {}, el("tr", {}, el("th", {}, ""), el("th", {class: "r"}, "A"), el("th", {class: "r"}, "B"), el("th", {class: "r"}, "change"), el("th", {})),
-    line("time of a step", "step_seconds", seconds), line("computation", "compute_seconds", seconds), line("communication, exposed", "exposed_seconds", seconds), line("pipeline", "pipeline_seconds", (v) => seconds(v)),
-    line("received", "bytes", bytesText), line("messages", "messages", (v) => v.toLocaleString("en")), line("memory at the peak", "peak_bytes", bytesText))),
+    line("time of a step", "step_seconds", seconds), line("computation", "compute_seconds", seconds), line("communication, exposed", "exposed_seconds", seconds), 
+    line("received", "received_bytes", bytesText), line("messages", "messages", (v) => v.toLocaleString("en")), line("memory at the peak", "peak_bytes", bytesText))),
     doc.no_memory ? el("p", {class: "note"}, "Memory is unknown: " + doc.no_memory) : "", doc.complete ? "" : el("p", {class: "note"}, "A size or an iteration count is unknown before the run: costs are those of one iteration."),
-    doc.budgets.map((x) => el("p", {class: x.holds ? "note" : "bad"}, (x.holds ? "✓ " : "✗ ") + `limit of ${x.of}: ${x.limit}` + (x.holds ? " holds" : ": " + x.message))));
+    doc.budgets.map((x) => el("p", {class: x.holds ? "note" : "bad"}, (x.holds ? "✓ " : "✗ ") + `limit of ${x.of}: ${x.limit}` + (x.holds ? " holds" : ": " + x.message) + (x.assumes ? ` (${x.assumes})` : ""))));
 }
 
 const collectivesPane = {id: "collectives", title: "Collectives"};

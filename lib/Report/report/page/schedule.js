@@ -100,7 +100,7 @@ function drawSteps() {
     const at = x(from + t);
     svg.append(draw("line", {class: "grid", x1: at, y1: 4, x2: at, y2: bottom + 4}), draw("text", {class: "dim", x: at, y: bottom + 17, "text-anchor": at > width - 40 ? "end" : "middle"}, timeText(from + t)));
   }
-  s.streams.forEach((name, i) => svg.append(draw("text", {x: 4, y: 8 + i * lane + 19, "data-k": i ? keys(axisKeys(name.split(", "))) : "", style: i ? `fill:${streamColor(name)};font-weight:600` : ""}, i ? short("over " + name, 20) : "compute")));
+  s.streams.forEach((name, i) => svg.append(draw("text", {x: 4, y: 8 + i * lane + 19, "data-k": i ? keys(axisKeys(name.split(", "))) : "", style: i ? `fill:${streamColor(name)};font-weight:600` : ""}, i ? short("over " + axesText(name.split(", ")), 20) : "compute")));
   const body = draw("g", {"clip-path": "url(#time)"}), last = new Array(s.streams.length).fill(-1e9);
   for (const step of shownSchedule().rows) {
     const i = step.index, end = step.begin_us + step.us;
@@ -117,7 +117,7 @@ function drawSteps() {
     const w = Math.max(x1 - x0, 0.7), fill = step.kind === "communicate" ? tint(streamColor(s.streams[step.stream]), 45) : step.kind === "repeat" ? "var(--box)" : "var(--compute)";
     const g = draw("g", {"data-k": stepKeys(step, i).join(" ")}, draw("rect", {class: "shape", x: x0, y, width: w, height: lane - 8, style: `fill:${fill};` + (w < 2.5 ? "stroke:none" : w < 6 ? "stroke-width:.4" : "")}));
     const label = step.kind === "repeat" ? "… " + (step.times - 1).toLocaleString("en") + " more iterations" : step.what + " " + step.value;
-    g.append(draw("title", {}, `${step.what} ${step.value}\n${timeText(step.us)} from ${timeText(step.begin_us)}` + (step.times > 1 ? `\n${step.times} times` : "") + (step.exposed_us > 0 ? "\nexposed: " + timeText(step.exposed_us) : "") + (step.waited_us > 0 ? "\nwaits for other devices: " + timeText(step.waited_us) : "")));
+    g.append(draw("title", {}, `${step.what} ${step.value}\n${step.kind === "repeat" ? "" : kindText(step.what) + "\n"}${timeText(step.us)} from ${timeText(step.begin_us)}` + (step.times > 1 ? `\n${step.times} times` : "") + (step.exposed_us > 0 ? "\nexposed: " + timeText(step.exposed_us) : "") + (step.waited_us > 0 ? "\nwaits for other devices: " + timeText(step.waited_us) : "")));
     if (step.exposed_us > 0) {
       const e0 = Math.max(x(end - step.exposed_us), left), ew = Math.max(Math.min(x(end), width) - e0, 0.5);
       g.append(draw("rect", {x: e0, y: y + lane - 16, width: ew, height: 8, style: "fill:url(#wait);pointer-events:none"}));
@@ -142,14 +142,14 @@ function stepTable() {
   const kinds = new Map();
   for (const s of shownSchedule().rows) {
     if (s.kind === "repeat") continue;
-    const name = s.kind === "communicate" ? s.what + " over " + state.program.schedule.streams[s.stream] : s.what;
-    const one = kinds.get(name) || {name, count: 0, us: 0, exposed: 0};
+    const name = s.kind === "communicate" ? s.what + " over " + axesText(state.program.schedule.streams[s.stream].split(", ")) : s.what;
+    const one = kinds.get(name) || {name, what: s.what, count: 0, us: 0, exposed: 0};
     one.count += s.times, one.us += s.us * s.times, one.exposed += s.exposed_us * s.times;
     kinds.set(name, one);
   }
   const rows = [...kinds.values()].sort((a, b) => b.us - a.us);
-  return el("div", {class: "wide"}, el("h2", {}, "Time by kind of step"), el("table", {}, el("tr", {}, el("th", {}, "step"), ["executions", "time", "exposed"].map((t) => el("th", {class: "r"}, t))),
-    rows.slice(0, 14).map((r) => el("tr", {}, el("td", {}, r.name), el("td", {class: "r"}, r.count.toLocaleString("en")), el("td", {class: "r"}, timeText(r.us)), el("td", {class: "r"}, r.exposed ? timeText(r.exposed) : "")))));
+  return el("div", {class: "wide"}, el("h2", {}, "Time by kind of step"), el("table", {}, el("tr", {}, el("th", {}, "step"), [["executions", "in one run"], ["time", "of all executions"], ["exposed", "the part of it in which the device waits and computes nothing"]].map(([t, title]) => el("th", {class: "r", title}, t))),
+    rows.slice(0, 14).map((r) => el("tr", {}, el("td", {title: kindText(r.what)}, r.name), el("td", {class: "r"}, r.count.toLocaleString("en")), el("td", {class: "r"}, timeText(r.us)), el("td", {class: "r"}, r.exposed ? timeText(r.exposed) : "")))));
 }
 
 function pipelineDiagram(run, width) {

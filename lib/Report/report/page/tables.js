@@ -9,17 +9,26 @@ communicationPane.draw = (pane) => {
   if (!c.collectives.length) { pane.append(el("p", {}, p.schedule && p.schedule.pipeline ? "The stages of the pipeline exchange messages; there is not any other communication." : "This program does not communicate.")); return; }
   pane.append(el("p", {class: "note"}, `The collectives below receive ${bytesText(c.bytes)}, in ${timeText(c.us)} without overlap on the nominal machine; computation takes ${timeText(c.compute_us)} before ops are fused to kernels` + (p.schedule && p.schedule.pipeline ? ". These are sums over all stages of the pipeline; a device has its own alone, and messages to other stages: see By axis." : ".") + (p.step && p.step.bytes_received !== c.bytes ? ` In the schedule, after recomputation and all other passes, a device receives ${bytesText(p.step.bytes_received)}.` : "") + (c.complete ? "" : " Loops of unknown length count once.")));
   const sums = (title, rows, name) => rows.length < 1 ? "" : el("div", {}, el("h2", {}, title), el("table", {}, el("tr", {}, el("th", {}, name), ["messages", "received", "time"].map((t) => el("th", {class: "r"}, t))),
-    rows.slice(0, 12).map((r) => el("tr", {}, el("td", {}, name === "axis" ? el("span", {class: "ax", style: `color:${axisColor(r.label.split(", ")[0])}`, "data-k": keys(axisKeys(r.label.split(", ")))}, r.label) : r.label + (r.layers > 1 ? ` (${r.layers} layers)` : "")), el("td", {class: "r"}, r.count.toLocaleString("en")), el("td", {class: "r"}, bytesText(r.bytes_received)), el("td", {class: "r"}, timeText(r.seconds * 1e6)))), ));
-  const s = c.summary;
+    rows.slice(0, 12).map((r) => el("tr", {}, el("td", {}, name === "axis" ? el("span", {class: "ax", style: `color:${axisColor(r.label.split(", ")[0])}`, "data-k": keys(axisKeys(r.label.split(", ")))}, axesText(r.label.split(", "))) : el("span", {title: name === "kind" ? kindText(r.label) : ""}, r.label), name === "axis" ? "" : (r.layers > 1 ? ` (${r.layers} layers)` : "")), el("td", {class: "r"}, r.count.toLocaleString("en") + (name === "kind" && runs.has(r.label) && runs.get(r.label) !== r.count ? `, run ${runs.get(r.label).toLocaleString("en")}` : "")), el("td", {class: "r"}, bytesText(r.bytes_received)), el("td", {class: "r"}, timeText(r.seconds * 1e6)))), ));
+  const s = c.summary, runs = executions(p);
+  const repeated = s.kinds.filter((k) => runs.has(k.label) && runs.get(k.label) > k.count);
+  if (repeated.length) pane.append(el("p", {class: "note"}, "In the schedule, which computes values again in the backward part: " + repeated.map((k) => `${k.label} runs ${runs.get(k.label).toLocaleString("en")} times, for ${k.count.toLocaleString("en")} in the program`).join("; ") + "."));
   pane.append(el("div", {class: "tables"}, sums(p.step ? "By axis, in the schedule" : "By axis", p.step ? p.step.axes : s.axes, "axis"), sums("By kind", s.kinds, "kind"), s.layers.length > 1 ? sums("By layer", s.layers, "layer") : ""));
   if ((s.axis_limits || []).length)
     pane.append(el("div", {class: "wide"}, el("h2", {}, "Lower bounds"), el("table", {}, el("tr", {}, el("th", {}, "axis"), ["time", "of it latency", "exposed at least"].map((t) => el("th", {class: "r"}, t))),
-      s.axis_limits.map((a) => el("tr", {}, el("td", {class: "ax", style: `color:${axisColor(a.axis)}`, "data-k": keys(axisKeys([a.axis]))}, a.axis), el("td", {class: "r"}, timeText(a.seconds * 1e6)), el("td", {class: "r"}, timeText(a.latency_seconds * 1e6)), el("td", {class: "r"}, timeText(a.exposed_seconds * 1e6)))))));
+      s.axis_limits.map((a) => el("tr", {}, el("td", {class: "ax", style: `color:${axisColor(a.axis)}`, "data-k": keys(axisKeys([a.axis]))}, axisText(a.axis)), el("td", {class: "r"}, timeText(a.seconds * 1e6)), el("td", {class: "r"}, timeText(a.latency_seconds * 1e6)), el("td", {class: "r"}, timeText(a.exposed_seconds * 1e6)))))));
   const order = c.collectives.map((_, i) => i).sort((a, b) => c.collectives[b].total_seconds - c.collectives[a].total_seconds || a - b);
   const most = Math.max(1e-12, ...c.collectives.map((x) => x.total_seconds));
   pane.append(el("h2", {}, "Collectives, costliest first"), el("p", {class: "note"}, "Collectives that are equal except for their layer are one row. Open a row for its reason, and the change of the annotations that would remove it."));
   for (const i of order) pane.append(collectiveRow(c.collectives[i], i, most));
 };
+// By kind: the messages of a run in the schedule. Of a pipeline, a device runs those of its stages alone.
+function executions(p) {
+  const runs = new Map();
+  if (p.schedule && !p.schedule.pipeline && p.schedules.length === 1)
+    for (const s of p.steps) if (s.kind === "communicate") runs.set(s.what, (runs.get(s.what) || 0) + s.times);
+  return runs;
+}
 communicationPane.reveal = (key) => { if (key[0] === "c" && communicationPane.open.has(Number(key.slice(1)))) communicationPane.open.get(Number(key.slice(1)))(); };
 
 function collectiveRow(c, i, most) {
@@ -39,7 +48,7 @@ function collectiveRow(c, i, most) {
     body.append(el("div", {}, "lines: ", c.lines.slice(0, 8).map((l) => [lineLink(l), " "])));
   };
   const row = el("div", {"data-k": keys("c" + i, c.lines.map((l) => "l" + l), c.axes.map((a) => "a" + state.program.axes.indexOf(a))), style: "display:flex;flex-wrap:wrap;gap:0 10px;align-items:baseline;border-top:1px solid var(--line);padding:3px 4px"},
-    el("span", {class: "chip", style: `color:${color};border-color:${color}`}, collectiveText(c)), el("span", {class: "mono", style: "overflow-wrap:anywhere;flex:1 1 140px"}, (c.generated ? "in " : "") + collectiveValue(c), c.layer ? el("span", {class: "note"}, "  " + c.layer) : ""),
+    el("span", {class: "chip", style: `color:${color};border-color:${color}`}, collectiveText(c)), el("span", {class: "mono", style: "overflow-wrap:anywhere;flex:1 1 140px"}, (c.generated ? "in " : "") + collectiveValue(c).replace(/@\w+:/, ""), c.layer ? el("span", {class: "note"}, "  " + c.layer) : ""),
     el("span", {class: "note", style: "margin:0"}, c.messages > 1 ? `${c.messages.toLocaleString("en")} × ${bytesText(c.bytes_received || 0)}` : bytesText(c.bytes_received || 0)), el("span", {style: "min-width:5.5em;text-align:right"}, timeText(c.total_seconds * 1e6)),
     draw("svg", {width: 60, height: 8}, draw("rect", {width: Math.max(c.total_seconds / most * 60, 1), height: 8, style: `fill:${color}`})), el("span", {class: "link", tabindex: 0, role: "button", "data-toggle": ""}, "why"));
   const toggle = (open) => { fillBody(); body.hidden = !open; };
@@ -62,8 +71,8 @@ kernelsPane.draw = (pane) => {
   pane.append(el("h2", {}, "Roofline of " + plural(kernels.length, "kernel") + " and library calls"), el("p", {class: "note"}, `Each point is a kernel, on the roof of the nominal machine (${roundText(p.machine.flops_per_second)}flop/s, ${roundText(p.machine.memory_bytes_per_second)}B/s): left of the corner its memory traffic limits it, right of it its arithmetic. Larger points take more time in one run.`),
     el("div", {class: "draw"}, roofline(kernels, Math.max(pane.clientWidth - 26, 280))));
   const total = kernels.reduce((t, k) => t + k.us * k.uses, 0) || 1, most = 150;
-  pane.append(el("div", {class: "wide"}, el("table", {}, el("tr", {}, el("th", {}, "kernel"), el("th", {}, "limited by"), ["uses", "time of all", "of it", "bytes", "flops"].map((t) => el("th", {class: "r"}, t))),
-    order.slice(0, most).map((i) => { const k = kernels[i]; return el("tr", {"data-k": keys("k" + i, k.lines.map((l) => "l" + l)), tabindex: 0}, el("td", {class: "mono"}, k.name), el("td", {}, limitOf(k)), el("td", {class: "r"}, k.uses.toLocaleString("en")), el("td", {class: "r"}, timeText(k.us * k.uses)), el("td", {class: "r"}, Math.round(k.us * k.uses / total * 100) + " %"), el("td", {class: "r"}, bytesText(k.bytes)), el("td", {class: "r"}, countText(k.flops))); }))),
+  pane.append(el("div", {class: "wide"}, el("table", {}, el("tr", {}, el("th", {}, "kernel"), el("th", {}, "computes"), el("th", {}, "limited by"), ["uses", "time of all", "of it", "bytes", "flops"].map((t) => el("th", {class: "r"}, t))),
+    order.slice(0, most).map((i) => { const k = kernels[i]; return el("tr", {"data-k": keys("k" + i, k.lines.map((l) => "l" + l)), tabindex: 0}, el("td", {class: "mono", title: kindText(k.kind)}, k.name, k.name.startsWith(k.kind) ? "" : el("div", {class: "note", style: "margin:0"}, k.kind)), el("td", {class: "mono", title: k.computes}, short(k.computes, 44)), el("td", {style: "white-space:nowrap"}, limitOf(k)), el("td", {class: "r"}, k.uses.toLocaleString("en")), el("td", {class: "r"}, timeText(k.us * k.uses)), el("td", {class: "r"}, Math.round(k.us * k.uses / total * 100) + " %"), el("td", {class: "r"}, bytesText(k.bytes)), el("td", {class: "r"}, countText(k.flops))); }))),
     order.length > most ? el("p", {class: "note"}, `and ${order.length - most} more`) : "", source);
   if (kernelsPane.kernel < 0 || !kernels[kernelsPane.kernel]) kernelsPane.kernel = order.find((i) => kernels[i].source) ?? order[0];
   drawKernel();
@@ -76,7 +85,7 @@ kernelsPane.reveal = (key) => {
 const limitOf = (k) => k.flops / state.program.machine.flops_per_second > k.bytes / state.program.machine.memory_bytes_per_second ? "arithmetic" : "memory";
 function drawKernel() {
   const k = state.program.kernels[kernelsPane.kernel];
-  kernelsPane.source.replaceChildren(el("h2", {}, k.name), el("p", {class: "note"}, [k.library ? "library call: " + k.library : "", k.schedule || ""].filter(Boolean).join("; "), " lines: ", k.lines.slice(0, 8).map((l) => [lineLink(l), " "])),
+  kernelsPane.source.replaceChildren(el("h2", {}, k.name), el("p", {class: "note"}, ["computes " + k.computes, k.library ? "library call: " + k.library : "", k.schedule || ""].filter(Boolean).join("; "), " lines: ", k.lines.slice(0, 8).map((l) => [lineLink(l), " "])),
     k.source ? el("pre", {}, k.source) : el("p", {class: "note"}, k.library ? "A library computes it: dtc generates no code for it." : "Its source is not in this page, whose size is limited: dtc compile --emit kernels prints it."));
 }
 function roofline(kernels, width) {
@@ -94,7 +103,7 @@ function roofline(kernels, width) {
   const all = Math.max(...points.map((q) => q.k.us * q.k.uses), 1e-12), taken = [];
   for (const q of points.sort((a, b) => b.k.us * b.k.uses - a.k.us * a.k.uses)) {
     const r = 3 + 8 * Math.sqrt(q.k.us * q.k.uses / all), cx = x(q.x), cy = y(q.y), arithmetic = limitOf(q.k) === "arithmetic";
-    svg.append(draw("g", {"data-k": keys("k" + q.i, q.k.lines.map((l) => "l" + l))}, arithmetic ? draw("rect", {class: "shape", x: cx - r, y: cy - r, width: 2 * r, height: 2 * r, style: `fill:${tint(palette[1], 55)}`}) : draw("circle", {class: "shape", cx, cy, r, style: `fill:${tint(palette[0], 45)}`}), draw("title", {}, `${q.k.name}\n${timeText(q.k.us)}, ${q.k.uses} uses`)));
+    svg.append(draw("g", {"data-k": keys("k" + q.i, q.k.lines.map((l) => "l" + l))}, arithmetic ? draw("rect", {class: "shape", x: cx - r, y: cy - r, width: 2 * r, height: 2 * r, style: `fill:${tint(palette[1], 55)}`}) : draw("circle", {class: "shape", cx, cy, r, style: `fill:${tint(palette[0], 45)}`}), draw("title", {}, `${q.k.name}\n${q.k.computes}\n${timeText(q.k.us)}, ${q.k.uses} uses`)));
     const label = short(q.k.name, 22), wide = label.length * 6.7, flip = cx + r + wide + 6 > width, spot = {x0: flip ? cx - r - wide - 4 : cx + r + 4, y0: cy - 6};
     if (taken.length < 12 && !taken.some((t) => Math.abs(t.y0 - spot.y0) < 13 && t.x0 < spot.x0 + wide && spot.x0 < t.x0 + t.wide) && spot.x0 > left) {
       taken.push({...spot, wide});
