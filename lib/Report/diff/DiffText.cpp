@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <tuple>
 
 namespace dtc {
 
@@ -253,12 +255,31 @@ private:
   void causes() {
     if (d_.causes.empty()) return;
     w_.heading("changed");
-    const size_t shown = w_.shown(d_.causes.size());
-    for (size_t i = 0; i < shown; ++i) {
+    const std::vector<size_t> shown = weightiest(w_.shown(d_.causes.size()));
+    for (size_t i : shown) {
       const std::string number = d_.causes.size() < 2 ? "" : std::to_string(i + 1) + ". ";
       w_.line(number + causeText(d_.causes[i]), 2);
     }
-    w_.rest(d_.causes.size() - shown);
+    w_.rest(d_.causes.size() - shown.size());
+  }
+
+  // The causes from which most time follows, in their order; of equal ones, those with more statements.
+  std::vector<size_t> weightiest(size_t count) const {
+    std::vector<double> seconds(d_.causes.size(), 0);
+    const auto add = [&](int cause, double change) {
+      if (cause != kNoCause) seconds[static_cast<size_t>(cause)] += std::abs(change);
+    };
+    for (const DiffCollective& c : d_.collectives) add(c.cause, c.b.seconds - c.a.seconds);
+    for (const DiffComputation& c : d_.computations) add(c.cause, c.b - c.a);
+    std::vector<size_t> order(d_.causes.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    if (count >= order.size()) return order;
+    std::ranges::sort(order, {}, [&](size_t i) {
+      return std::tuple(-seconds[i], -static_cast<double>(d_.causes[i].statements), i);
+    });
+    order.resize(count);
+    std::ranges::sort(order);
+    return order;
   }
 
   void shardings() {
@@ -337,8 +358,10 @@ private:
     for (size_t i = 0; i < w_.shown(d_.computations.size()); ++i) {
       const DiffComputation& c = d_.computations[i];
       cells.push_back({timeChange(c.a, c.b), percent(c.a, c.b)});
-      texts.push_back((c.op.empty() ? "" : c.op + " ") + c.what + times(c.count) + placed(c.location) +
-                      tag(c.cause));
+      texts.push_back((c.op.empty()         ? ""
+                       : c.op == "argument" ? "reshard of argument "
+                                            : c.op + " ") +
+                      c.what + times(c.count) + placed(c.location) + tag(c.cause));
     }
     w_.rows({"time", ""}, cells, texts);
     double rest = 0;

@@ -203,7 +203,14 @@ private:
     }
     groups.nameAll();
     if (!same(a_.otherSeconds, b_.otherSeconds))
-      out_.computations.push_back({"elsewhere", "", "", a_.otherSeconds, b_.otherSeconds, 1, kNoCause, {}});
+      out_.computations.push_back({"copies for collectives and other ops that no statement has",
+                                   "",
+                                   "",
+                                   a_.otherSeconds,
+                                   b_.otherSeconds,
+                                   1,
+                                   kNoCause,
+                                   {}});
     sortRows(out_.computations, [](const DiffComputation& c) { return -std::abs(c.b - c.a); });
   }
 

@@ -227,9 +227,10 @@ StepNames::Name StepNames::describeMessage(OpId by, ValueId v) const {
   if (const ValueId result = arrived(by, m_[v].position); result != v)
     if (std::string name = named(result); !name.empty()) return {"", name};
   if (m_[by].numOperands == 0) return generatedFor(v);
-  const Name operand = describe(m_.operand(by, std::min<uint32_t>(m_[v].position, m_[by].numOperands - 1)));
+  Name operand = describe(m_.operand(by, std::min<uint32_t>(m_[v].position, m_[by].numOperands - 1)));
   const CollectiveKind kind = m_.record(by).collective;
   const auto role = [&](std::string word) {
+    if (operand.role.starts_with(word)) return operand; // a ring passes it on
     return Name{operand.role.empty() ? std::move(word) : word + " " + operand.role, operand.of,
                 operand.generated};
   };

@@ -21,6 +21,17 @@ namespace dtc {
 
 namespace {
 
+// Words that many rows have are numbers: indices of `list`.
+struct Words {
+  std::map<std::string, size_t> ids;
+  ReportValue list = ReportValue::array();
+  size_t operator()(const std::string& text) {
+    const auto [it, isNew] = ids.emplace(text, list.size());
+    if (isNew) list.push_back(text);
+    return it->second;
+  }
+};
+
 // A table: the names of the columns once, then rows of values.
 ReportValue table(std::initializer_list<const char*> columns) {
   ReportValue out = {{"columns", ReportValue::array()}, {"rows", ReportValue::array()}};
@@ -91,7 +102,7 @@ private:
     for (const TimelineStep& s : t.steps)
       one["steps"]["rows"].push_back(row(s, f, names, plan ? &*plan : nullptr, live));
     out_.schedule.push_back(std::move(one));
-    out_.schedule.back()["words"] = words_;
+    out_.schedule.back()["words"] = words_.list;
     if (plan) out_.memory.push_back(memory(*plan, t, f, names));
   }
 
@@ -106,10 +117,10 @@ private:
     if (plan)
       if (auto at = plan->position.find(s.op); at != plan->position.end())
         bytes = live[at->second[s.kind == TimelineStep::Repeat]];
-    return {word(kKinds[s.kind]),
+    return {words_(kKinds[s.kind]),
             s.stream,
-            word(names.kind(s.op)),
-            word(value.first),
+            words_(names.kind(s.op)),
+            words_(value.first),
             value.second,
             long_ ? shortTime(s.begin) : microseconds(s.begin),
             long_ ? shortTime(s.seconds) : microseconds(s.seconds),
@@ -168,13 +179,6 @@ private:
     return out;
   }
 
-  // Words that many rows have are numbers: indices of `words`.
-  size_t word(const std::string& text) {
-    const auto [it, isNew] = wordIds_.emplace(text, words_.size());
-    if (isNew) words_.push_back(text);
-    return it->second;
-  }
-
   // "%blocks_#_h" and 7 for "%blocks_7_h", so that the names of equal layers are one word; -1: without a number.
   static std::pair<std::string, int64_t> numbered(const std::string& name) {
     const size_t at = name.find_first_of("0123456789");
@@ -229,7 +233,8 @@ private:
                        {"least_bytes", plan.lowerBound},
                        {"peak_step", stepAt[std::min(plan.peakPosition, plan.numPositions)]}};
     out["buffers"] =
-        table({"value", "what", "offset", "bytes", "first_step", "last_step", "line", "at_peak"});
+        table({"value", "number", "what", "offset", "bytes", "first_step", "last_step", "line", "at_peak"});
+    Words words;
     std::unordered_map<ValueId, bool> isResult;
     for (ValueId v : m_[m_[f].body].yields) isResult[v] = true;
     std::vector<ValueId> named(plan.buffers.size());
@@ -253,14 +258,16 @@ private:
         ++small, smallBytes += buffer.bytes;
         continue;
       }
+      const auto name = numbered(names.buffer(v));
       for (const MemoryPlan::Range& r : buffer.live) {
         const size_t first = stepAt[std::min(r.first, plan.numPositions)],
                      last = stepAt[std::min(r.last, plan.numPositions)];
         const bool peak = r.first <= plan.peakPosition && plan.peakPosition <= r.last;
-        out["buffers"]["rows"].push_back(
-            {names.buffer(v), what, buffer.offset, buffer.bytes, first, last, line, peak ? 1 : 0});
+        out["buffers"]["rows"].push_back({words(name.first), name.second, words(what), buffer.offset,
+                                          buffer.bytes, first, last, line, peak ? 1 : 0});
       }
     }
+    out["words"] = std::move(words.list);
     out["left_out"] = {{"buffers", small}, {"bytes", smallBytes}};
     return out;
   }
@@ -363,8 +370,7 @@ private:
   KernelSet kernelSet_;
   std::map<std::string, int> kernelIds_;
   std::vector<std::vector<std::string>> computed_; // by kernel: the names of its results
-  std::map<std::string, size_t> wordIds_;
-  ReportValue words_ = ReportValue::array();
+  Words words_;
   std::multimap<std::string, const GlobalData::Identity*> collectiveOf_;
   PlacedData out_;
 };

@@ -3,6 +3,12 @@ function missing(what) {
   const p = state.program;
   return el("p", {class: "note"}, `The page has no ${what}: ` + (p.error ? p.error : p.reached === "scheduled" ? "the program was read as text of one device, which is partitioned already." : "the program does not compile that far (see the messages at the top)."));
 }
+// The rows of steps or buffers, whose names are indices of words.
+function worded(table, words) {
+  const list = rowsOf(table);
+  for (const row of list) row.what = words[row.what], row.value = words[row.value].replace("#", row.number);
+  return list;
+}
 function prepare(data) {
   const p = data;
   p.axes = [...new Set(p.meshes ? p.meshes.flatMap((m) => m.axes.map((a) => a.name)) : [])];
@@ -23,8 +29,8 @@ function prepare(data) {
   p.schedules = p.schedule || [], p.memories = p.memory || [];
   for (const s of p.schedules) {
     lazily(s, "rows", () => {
-      const list = rowsOf(s.steps), words = s.words || p.schedules[p.schedules.length - 1].words;
-      for (const row of list) row.kind = words[row.kind], row.what = words[row.what], row.value = words[row.value].replace("#", row.number);
+      const list = worded(s.steps, s.words);
+      for (const row of list) row.kind = s.words[row.kind];
       return list;
     });
     if (p.schedules[0].pipeline) s.pipeline = p.schedules[0].pipeline;
@@ -36,7 +42,7 @@ function useFunction(i) {
   p.functionIndex = i;
   p.schedule = p.schedules[i], p.memory = p.memories[i];
   lazily(p, "steps", () => p.schedules[i] ? p.schedules[i].rows : []);
-  lazily(p, "buffers", () => p.memories[i] ? rowsOf(p.memories[i].buffers) : []);
+  lazily(p, "buffers", () => p.memories[i] ? worded(p.memories[i].buffers, p.memories[i].words) : []);
 }
 function useProgram(i) {
   state.program = doc.programs[i].prepared ??= prepare(doc.programs[i]);
