@@ -43,6 +43,14 @@ if(DTC_GRAPHVIZ_INCLUDE AND DTC_GVC_LIBRARY AND DTC_CGRAPH_LIBRARY AND DTC_DOT_L
   target_link_libraries(dtcGraphviz INTERFACE "${DTC_GVC_LIBRARY}" "${DTC_CGRAPH_LIBRARY}" "${DTC_DOT_LIBRARY}")
 endif()
 
+# MPI: messages between processes. Only its C interface is used, so its C++ library is not linked.
+find_package(MPI QUIET COMPONENTS CXX)
+if(MPI_CXX_FOUND)
+  add_library(dtcMpi INTERFACE)
+  target_include_directories(dtcMpi SYSTEM INTERFACE ${MPI_CXX_INCLUDE_DIRS})
+  target_link_libraries(dtcMpi INTERFACE "-Wl,--push-state,--as-needed" ${MPI_CXX_LIBRARIES} "-Wl,--pop-state")
+endif()
+
 # zlib: for compressed .npz files.
 find_package(ZLIB)
 if(NOT ZLIB_FOUND)
@@ -66,7 +74,7 @@ endif()
 add_library(dtcAll INTERFACE) # all floors
 
 # Folders whose sources are separate plugins or shared libraries.
-set(DTC_PLUGIN_FOLDERS "/Clang/|/OneDnn/|/Graphviz/|/Api/C/")
+set(DTC_PLUGIN_FOLDERS "/Clang/|/OneDnn/|/Graphviz/|/comm/mpi/|/Api/C/")
 
 # Several sources of a folder are one translation unit, because most of the time of a compiler or of clang-tidy is
 # spent on the headers of a file. With DTC_UNITY=OFF each file is a translation unit.
@@ -177,6 +185,9 @@ function(dtc_module name folder outside)
   # An RPATH, not a RUNPATH: it also holds for the libraries of a library that a package brings.
   set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN")
   target_link_options(${name} PRIVATE -Wl,--disable-new-dtags)
+  if(outside STREQUAL "dtcMpi") # it belongs to the MPI of one machine: packages do not bring it
+    return()
+  endif()
   set(component dtc)
   if(outside STREQUAL "dtcClang")
     set(component system)

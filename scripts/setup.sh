@@ -27,6 +27,8 @@ clang-format-19 clang-format-18    | scripts/test.sh checks the formatting
 clang-tidy-19 clang-tidy-18        | scripts/test.sh runs static analysis
 libclang-rt-19-dev libclang-rt-18-dev | sanitizers and fuzzing
 libgraphviz-dev                    | optional: Graphviz: lays out the graphs of dtc report
+libopenmpi-dev                     | MPI: runs a program in several processes (--comm mpi)
+openmpi-bin                        | mpirun: starts them, in the tests too
 bible-kjv                          | optional: the text that examples/text learns (King James Bible)
 python3                            | the test runner
 git                                | scripts/test.sh lists the tree's files

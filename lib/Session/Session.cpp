@@ -80,6 +80,11 @@ Result<std::unique_ptr<Backend>> Machine::backend(const BackendChoice& choice, i
                       std::to_string(kMaxLocalDevices) +
                       ", all in this process; `dtc explain` and `dtc opt` take meshes of any size");
   if (choice.name == "cuda-emu") return makeCudaEmuBackend(jit, choice.emulatorChecks);
+  if (choice.processes) {
+    const int64_t each = numDevices / choice.processes->size();
+    return makeCpuBackend(jit, pool, each, config_, choice.optLevel,
+                          makeProcessCommunicator(*choice.processes, each, choice.fixedReductionOrder));
+  }
   if (choice.name == "cpu") return makeCpuBackend(jit, pool, numDevices, config_, choice.optLevel);
   {
     const std::lock_guard lock(mutex_);

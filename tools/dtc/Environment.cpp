@@ -53,6 +53,7 @@ Environment::Environment() : color(wantsColor()), status(canRewriteLines()) {}
 Environment::Environment(std::string input) : status(false), inMemory_(true), input_(std::move(input)) {}
 
 void Environment::out(std::string_view text) {
+  if (muted_) return;
   StatusLine::Writing writing(status);
   if (!text.empty()) writing.endsLine(text.back() == '\n' || !isatty(STDOUT_FILENO));
   if (inMemory_)
@@ -92,6 +93,10 @@ std::string Environment::keepDiagnostics(std::string_view text) {
 
 void Environment::writeErr(std::string_view text) {
   if (text.empty()) return;
+  if (muted_) {
+    mutedText_ += text;
+    return;
+  }
   StatusLine::Writing writing(status);
   if (!text.empty()) writing.endsLine(text.back() == '\n');
   if (inMemory_)

@@ -38,6 +38,9 @@ public:
 
   void out(std::string_view text); // results
   void err(std::string_view text); // messages
+  // From now on, nothing is written: results are dropped, messages are kept. For processes whose rank is not 0.
+  void mute() { muted_ = true; }
+  [[nodiscard]] const std::string& mutedText() const { return mutedText_; }
   // Prints "error: …" to standard error, unless the error has no message, because it has been reported; returns
   // the exit code for the kind of error.
   int fail(const Error&);
@@ -59,7 +62,8 @@ private:
 
   bool inMemory_ = false, inputRead_ = false;
   std::string input_;
-  bool outFailed_ = false;
+  bool outFailed_ = false, muted_ = false;
+  std::string mutedText_;
 };
 
 } // namespace dtc

@@ -6,12 +6,14 @@
 #include "Sizes.h"
 #include "Timing.h"
 #include "TrainRun.h"
+#include "Version.h"
 
 #include "dtc/Api/PackageFile.h"
 #include "dtc/Check/run/RunCheck.h"
 #include "dtc/Files/Inputs.h"
 #include "dtc/Files/TensorFiles.h"
 #include "dtc/Files/TensorText.h"
+#include "dtc/IR/text/Text.h"
 #include "dtc/Passes/memory/PlanMemory.h"
 #include "dtc/Passes/simplify/Inline.h"
 #include "dtc/Runtime/trace/Trace.h"
@@ -24,6 +26,7 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <sstream>
 
 namespace dtc {
 namespace {
@@ -37,10 +40,10 @@ double msSince(Clock::time_point begin) {
 class Execution {
 public:
   // `target`: the backend's target (targetOfBackend).
-  // `evaluation`: for --eval.
+  // `evaluation`: for --eval. `job`: null for a run of one process.
   Execution(Environment& env, const RunOptions& o, Module m, FuncId f, Machine& machine, std::string target,
-            std::unique_ptr<Evaluation> evaluation)
-      : env_(env), o_(o), machine_(machine), evaluation_(std::move(evaluation)),
+            std::unique_ptr<Evaluation> evaluation, Job* job)
+      : env_(env), o_(o), machine_(machine), job_(job), evaluation_(std::move(evaluation)),
         session_(std::move(m), f, o.lowering.pipeline(std::move(target))), scheduled_(session_.module()),
         results_(scheduled_, session_.entry()) {}
 
@@ -71,7 +74,9 @@ private:
   Status checkRun();
   void reportNans();
   [[nodiscard]] bool trains() const { return training_ && o_.loop; }
-  [[nodiscard]] bool wantsReference() const { return o_.check || o_.nan; }
+  [[nodiscard]] bool speaks() const { return !job_ || job_->speaks(); }
+  [[nodiscard]] bool wantsReference() const { return (o_.check || o_.nan) && speaks(); }
+  Status startJob();
   Status report();
   [[nodiscard]] std::vector<const RunResult*> printed() const;
   // The CPU and the emulator always compute f32 matmuls in f32.
@@ -88,6 +93,7 @@ private:
   const RunOptions& o_;
   PassPrinter printer_{env_, o_.printAfter};
   Machine& machine_;
+  Job* job_;
   std::unique_ptr<Evaluation> evaluation_; // null without --eval
   Session session_;
   Module& scheduled_; // session_.module()
@@ -221,6 +227,10 @@ Result<std::unique_ptr<Backend>> Execution::makeBackend() {
     choice.cuda.target = packagedCuda(*env_.package).target;
     choice.cuda.measureSchedules = false;
   }
+  if (job_) {
+    choice.processes = &job_->processes();
+    choice.fixedReductionOrder = o_.lowering.reductionOrder == "fixed";
+  }
   auto backend = machine_.backend(choice, session_.numDevices());
   if (backend && o_.backend == "cuda" && session_.numDevices() > 1)
     env_.err("note: " + (*backend)->describe() + "\n");
@@ -289,7 +299,7 @@ Status Execution::setArguments(bool first) {
   }
   for (size_t i = 0; i < sources_.size(); ++i) {
     if (keeps[i] || (trains() && training_->feeds(i))) continue;
-    const bool held = wantsReference() && !sources_[i].inFile();
+    const bool held = wantsReference() && !sources_[i].inFile(); // `bind` has read it
     Status s = held ? executable_->setArgument(i, inputs_[i]) : executable_->setArgument(i, sources_[i]);
     if (s && constant[i]) s = executable_->keepArgument(i);
     if (!s) return s;
@@ -392,7 +402,21 @@ Status Execution::explainNan(int64_t step) {
   return nan(at);
 }
 
+// The devices are shared equally, and all processes are about to run the same.
+Status Execution::startJob() {
+  if (!job_) return Ok{};
+  std::string document = versionText() + "\n";
+  for (size_t i = 1; i < env_.commandLine.size(); ++i) document += "argument: " + env_.commandLine[i] + "\n";
+  size_t number = 0;
+  std::istringstream text(scheduled_.source.text);
+  for (std::string line; std::getline(text, line);)
+    document += scheduled_.source.name + ":" + std::to_string(++number) + ": " + line + "\n";
+  return job_->start(env_, document + printModule(scheduled_));
+}
+
 Status Execution::execute() {
+  if (job_)
+    if (Status s = checkProcesses(o_, session_.numDevices(), job_->processes().size()); !s) return s;
   DTC_TRY(backend_, makeBackend());
   env_.status.at("compiling kernels");
   if (o_.nan) // operands are inspected after their last use
@@ -408,7 +432,10 @@ Status Execution::execute() {
       for (int64_t p = 0; p < executable_->mesh().numDevices(); ++p)
         if (executable_->functionAt(p) == s.function) logStep(s, p);
   if (o_.nan) nans_.emplace(scheduled_, func(), *executable_);
+  if (Status s = startJob(); !s) return s;
   if (Status s = trains() ? runTraining() : runSteps(); !s) return s;
+  if (Status s = executable_->gatherResults(); !s) return s;
+  if (job_) job_->ran();
   if ((o_.stats || !o_.trace.empty()) && backend_->name() == "cpu") stats_.rate = measureHost(machine_.pool);
   stats_.phases = phases_;
   stats_.about = backend_->describe();
@@ -417,6 +444,7 @@ Status Execution::execute() {
 }
 
 Status Execution::collect() {
+  if (!speaks()) return Ok{};
   for (size_t i = 0; i < results_.all.size(); ++i) {
     DTC_TRY(auto t, executable_->result(i));
     results_.all[i].value = std::move(t);
@@ -465,7 +493,7 @@ Status Execution::checkRun() {
                        roundsToTf32()};
   DTC_TRY(check_, checkRunResults(reference, run, results_.values(), rounding, executable_.get()));
   passed = check_.pass;
-  if (passed || !propagated_ || steps > 1) return Ok{};
+  if (passed || !propagated_ || steps > 1 || job_) return Ok{};
   // Runs again without buffer reuse to find the first value that differs.
   env_.status.at("looking for the first difference");
   DTC_TRY(auto backend, makeBackend());
@@ -544,6 +572,7 @@ int Execution::run() {
     } else if (complete_) {
       return kExitDone;
     }
+  if (!speaks()) return kExitDone;
   if (o_.check)
     if (Status s = checkRun(); !s) return env_.fail(s.error());
   reportNans();
@@ -553,8 +582,7 @@ int Execution::run() {
 
 } // namespace
 
-Result<int> executeProgram(Environment& env, const RunOptions& given) {
-  if (Status s = checkFlags(given); !s) return s.error();
+static Result<int> executeEntries(Environment& env, const RunOptions& given, Job* job) {
   DTC_TRY(RunOptions o, withBoundSizes(env, given));
   int code = kExitDone;
   LapClock clock;
@@ -570,7 +598,8 @@ Result<int> executeProgram(Environment& env, const RunOptions& given) {
   }
   noteUnusedFlags(env, o);
   const bool packaged = env.package && o.backend != "cuda-emu"; // which compiles the text
-  Machine machine(o.threads, packaged ? packagedKernels(*env.package) : JitConfig());
+  Machine machine(o.threads == 0 && job ? job->threads() : o.threads,
+                  packaged ? packagedKernels(*env.package) : JitConfig());
   DTC_TRY(auto target, targetOfBackend(o.backend));
   std::string json;
   for (FuncId f : entries) {
@@ -586,13 +615,23 @@ Result<int> executeProgram(Environment& env, const RunOptions& given) {
     if (Status s = requireSizes(one, function); !s) return s.error();
     if (entries.size() > 1) env.err("// @" + std::string(name) + "\n");
     noteIdleFlags(env, o.lowering, levelOf(one, function));
-    Execution x(env, o, std::move(one), function, machine, target, std::move(evaluation));
+    if (job) job->next();
+    Execution x(env, o, std::move(one), function, machine, target, std::move(evaluation), job);
     x.took("parse", parseMs);
     code = std::max(code, x.run());
+    if (job && code != kExitDone) return code;
     json += x.json + (x.json.empty() ? "" : "\n");
   }
   env.out(json);
   return code;
+}
+
+Result<int> executeProgram(Environment& env, const RunOptions& o) {
+  if (Status s = checkFlags(o); !s) return s.error();
+  if (o.comm != "mpi") return executeEntries(env, o, nullptr);
+  DTC_TRY(const auto job, Job::open(env, o.commTimeout));
+  const Result<int> code = executeEntries(env, o, job.get());
+  return job->finish(env, code ? *code : env.fail(code.error()));
 }
 
 } // namespace dtc

@@ -1,5 +1,6 @@
 #pragma once
 // The implementation of `dtc run`.
+#include "Job.h"
 #include "PrintAfter.h"
 #include "Program.h"
 
@@ -24,7 +25,8 @@ struct RunOptions {
   int repeat = 1, warmup = 0, loop = 0; // loop: 0 if not given
   double commTimeout = 600;             // seconds
   bool commTimeoutGiven = false;
-  int threads = 0; // 0: one per core
+  int threads = 0;           // 0: one per core
+  int devicesPerProcess = 0; // --comm mpi; 0: equally many
   bool deterministic = false, noGraphs = false, hostPredicates = false, noCudnn = false, libraryRelu = false;
   bool noEmuChecks = false;
   bool nan = false; // search for the op that produces the first NaN
@@ -33,6 +35,8 @@ struct RunOptions {
 
 // Errors (Usage): contradictory flags and invalid values.
 [[nodiscard]] Status checkFlags(const RunOptions& o);
+// Error (Usage): the devices of the mesh cannot be shared equally by the processes, or not as asked.
+[[nodiscard]] Status checkProcesses(const RunOptions& o, int64_t numDevices, int64_t numProcesses);
 // Prints a note for each flag that has no effect on the selected backend.
 void noteUnusedFlags(Environment& env, const RunOptions& o);
 [[nodiscard]] Result<int> executeProgram(Environment& env, const RunOptions& o);

@@ -21,8 +21,14 @@ static std::string isSeconds(const std::string& text) {
 
 // Flags for communication and launch behavior.
 static void addDeviceOptions(CLI::App& app, RunOptions& o) {
-  app.add_option("--comm", o.comm, "communicator (default: nccl if each device has its own GPU, else local)")
-      ->type_name("local|nccl")
+  app.add_option("--comm", o.comm,
+                 "communicator (default: nccl if each device has its own GPU, else local); mpi: under mpirun")
+      ->type_name("local|nccl|mpi")
+      ->group(kDevices);
+  app.add_option("--devices-per-process", o.devicesPerProcess,
+                 "with --comm mpi: devices of each process (default: the mesh's over the processes)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 20))
       ->group(kDevices);
   app.add_option("--comm-timeout", o.commTimeout,
                  "abort a run whose devices wait for each other this long (600)")

@@ -33,11 +33,40 @@ static Status checkTrainFlags(const RunOptions& o) {
   return Ok{};
 }
 
+// What a run of several processes does not do yet.
+static Status checkMpiFlags(const RunOptions& o) {
+  if (o.comm != "mpi")
+    return o.devicesPerProcess ? Status(usageError("--devices-per-process needs --comm mpi")) : Status(Ok{});
+  if (o.backend != "cpu") return usageError("--comm mpi needs --backend cpu, got " + o.backend);
+  const std::pair<bool, const char*> flags[] = {
+      {o.nan, "--nan"},
+      {o.logOps, "--log-ops"},
+      {!o.trace.empty(), "--trace"},
+      {!o.commDump.empty(), "--comm-dump"},
+      {o.train != TrainFlags(), "a training run (--data, --checkpoint, --log, --eval)"},
+  };
+  for (const auto& [given, flag] : flags)
+    if (given) return usageError("--comm mpi does not support " + std::string(flag) + " yet");
+  return Ok{};
+}
+
+Status checkProcesses(const RunOptions& o, int64_t numDevices, int64_t numProcesses) {
+  const std::string mesh = "the mesh has " + std::to_string(numDevices) + " devices";
+  if (numDevices % numProcesses != 0)
+    return usageError(mesh + ", which " + std::to_string(numProcesses) + " processes cannot share equally");
+  if (o.devicesPerProcess && o.devicesPerProcess * numProcesses != numDevices)
+    return usageError(mesh + ", but " + std::to_string(numProcesses) +
+                      " processes with --devices-per-process " + std::to_string(o.devicesPerProcess) +
+                      " have " + std::to_string(o.devicesPerProcess * numProcesses));
+  return Ok{};
+}
+
 // Unsupported combinations are errors, never ignored.
 Status checkFlags(const RunOptions& o) {
   if (Status s = checkPasses(o.printAfter); !s) return s;
-  if (!o.comm.empty() && o.comm != "local" && o.comm != "nccl")
-    return usageError("unknown communicator '" + o.comm + "'; expected local or nccl");
+  if (!o.comm.empty() && o.comm != "local" && o.comm != "nccl" && o.comm != "mpi")
+    return usageError("unknown communicator '" + o.comm + "'; expected local, nccl or mpi");
+  if (Status s = checkMpiFlags(o); !s) return s;
   if (o.comm == "nccl" && o.backend != "cuda")
     return usageError("--comm nccl needs --backend cuda: devices of " + o.backend +
                       " share one memory (--comm local)");
@@ -67,7 +96,8 @@ void noteUnusedFlags(Environment& env, const RunOptions& o) {
   if (o.backend == "cpu")
     note(o.lowering.noOverlap, "--no-overlap", ": collectives overlap kernels on GPUs only");
   note(!o.commDump.empty(), "--comm-dump", ": its devices cannot time out waiting for each other");
-  note(o.commTimeoutGiven, "--comm-timeout", ": its devices cannot time out waiting for each other");
+  note(o.commTimeoutGiven && o.comm != "mpi", "--comm-timeout",
+       ": its devices cannot time out waiting for each other");
 }
 
 } // namespace dtc

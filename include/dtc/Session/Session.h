@@ -65,6 +65,9 @@ struct BackendChoice {
   int optLevel = 1;
   bool emulatorChecks = true;
   CudaOptions cuda = {};
+  // --comm mpi, with the backend cpu: the processes of the run, which share the devices of the mesh equally.
+  Processes* processes = nullptr;
+  bool fixedReductionOrder = false;
 };
 
 // The JIT, thread pool and libraries of this machine; must outlive the backends that it creates.

@@ -147,6 +147,7 @@ Status CallPlacer::place(const FusedStep& step, PlacedStep& out) {
   };
   out.at.assign(static_cast<size_t>(program_.numDevices()), {.parts = 0});
   for (int64_t p : program_.programs[step.program].coordinates) {
+    if (!program_.here.contains(p)) continue;
     auto placed = std::visit([&](const auto& call) { return prepare(call, p); }, step.call);
     if (!placed) return located(m_, step.op, placed.error());
     out.at[static_cast<size_t>(p)] = *placed;
@@ -165,9 +166,10 @@ Status CallPlacer::place(const FusedStep& step, PlacedStep& out) {
 }
 
 Status CallPlacer::place(const RendezvousStep& step) {
-  if (!step.host)
+  if (!step.host || program_.numHere() < program_.numDevices())
     if (Status s = backend_.communicator().prepare(step.plan); !s) return located(m_, step.op, s.error());
   for (int64_t p : program_.programs[step.program].coordinates) {
+    if (!program_.here.contains(p)) continue;
     const auto coordinate = static_cast<size_t>(p), member = size_t{step.plan.memberOf[coordinate]};
     Rendezvous& group = program_.rendezvous[step.rendezvous[step.plan.groupOf[coordinate]]];
     const auto at = [&](ValueId v) {
@@ -177,6 +179,11 @@ Status CallPlacer::place(const RendezvousStep& step) {
       group.operands[member * m_[step.op].numOperands + k] = at(m_.operand(step.op, k));
     for (uint32_t r = 0; r < m_[step.op].numResults; ++r)
       group.results[member * m_[step.op].numResults + r] = at(m_.result(step.op, r));
+    std::vector<std::vector<std::byte>>& gathered = program_.rendezvousSteps[group.step].gathered;
+    if (gathered.empty()) continue;
+    group.gathered.resize(group.operands.size());
+    for (size_t k = 0; k < gathered.size(); ++k) // the first device of this process receives
+      group.gathered[static_cast<size_t>(program_.here.begin) * gathered.size() + k] = gathered[k].data();
   }
   return Ok{};
 }

@@ -224,15 +224,7 @@ Status Loader::addRendezvous(OpId o, StepList& out, bool host) {
   for (ValueId v : m_.operands(o))
     if (auto offset = offsetOf(v); !offset) return at(o, offset.error());
   if (host) {
-    int64_t n = program_.mesh.numDevices();
-    CollectiveGroup all;
-    for (int64_t p = 0; p < n; ++p) {
-      all.coordinates.push_back(p);
-      step.plan.memberOf.push_back(static_cast<uint32_t>(p));
-    }
-    step.plan.groupOf.assign(static_cast<size_t>(n), 0);
-    step.plan.groups.push_back(std::move(all));
-    step.plan.numOperands = m_[o].numOperands;
+    if (Status s = planHostOp(o, step); !s) return s;
   } else {
     auto spec = collectiveSpec(m_, o, program_.mesh);
     if (!spec) return at(o, spec.error());
@@ -253,6 +245,49 @@ Status Loader::addRendezvous(OpId o, StepList& out, bool host) {
   return Ok{};
 }
 
+// A group of all devices. In several processes, the first device of each receives the operands of the others.
+Status Loader::planHostOp(OpId o, RendezvousStep& step) {
+  const int64_t n = program_.mesh.numDevices();
+  CollectivePlan& plan = step.plan;
+  plan.kind = CollectiveKind::AllGather;
+  plan.dtype = plan.commDType = DType::U8;
+  plan.where = whereText(m_, o);
+  plan.numOperands = m_[o].numOperands;
+  plan.widths.assign(plan.numOperands, 1);
+  plan.groupOf.assign(static_cast<size_t>(n), 0);
+  CollectiveGroup& all = plan.groups.emplace_back();
+  all.members.resize(static_cast<size_t>(n));
+  for (int64_t p = 0; p < n; ++p) {
+    all.coordinates.push_back(p);
+    plan.memberOf.push_back(static_cast<uint32_t>(p));
+  }
+  const DeviceSlice here = backend_.communicator().devices();
+  if (here.begin == 0 && here.end >= n) return Ok{};
+  const int64_t each = here.end - here.begin;
+  step.gatheredAt.resize(static_cast<size_t>(n) * plan.numOperands);
+  for (uint32_t k = 0; k < plan.numOperands; ++k) {
+    const Type& type = m_.typeOf(m_.operand(o, k));
+    std::vector<int64_t> offsets(1, 0);
+    for (int64_t p = 0; p < n; ++p) {
+      auto shape = shapeAt(m_, m_[m_.operand(o, k)].type, program_.mesh, p);
+      if (!shape) return at(o, "unbound symbolic size: bind it with --dim NAME=SIZE");
+      offsets.push_back(offsets.back() + *elementCount(*shape) * dtypeBytes(type.dtype));
+    }
+    for (int64_t receiver = 0; receiver < n; receiver += each)
+      for (size_t p = 0; p < static_cast<size_t>(n); ++p)
+        if (offsets[p + 1] > offsets[p])
+          all.members[static_cast<size_t>(receiver)].blocks.push_back(
+              {.from = static_cast<uint32_t>(p),
+               .operand = k,
+               .target = offsets[p],
+               .length = offsets[p + 1] - offsets[p]});
+    std::vector<std::byte>& bytes = step.gathered.emplace_back(static_cast<size_t>(offsets.back()));
+    for (size_t p = 0; p < static_cast<size_t>(n); ++p)
+      step.gatheredAt[p * plan.numOperands + k] = bytes.data() + offsets[p];
+  }
+  return Ok{};
+}
+
 // Members in different functions share the rendezvous of the same devices that is as many-th in each.
 void Loader::number(RendezvousStep& step, uint32_t index) {
   step.program = current_;
@@ -267,6 +302,9 @@ void Loader::number(RendezvousStep& step, uint32_t index) {
     step.rendezvous.back() = at->second;
     if (!isNew) continue;
     Rendezvous& r = program_.rendezvous.emplace_back(index, g);
+    r.members = static_cast<uint32_t>(coordinates.size());
+    const auto isHere = [&](int64_t p) { return program_.here.contains(p); };
+    r.here = static_cast<uint32_t>(std::ranges::count_if(coordinates, isHere));
     r.operands.resize(coordinates.size() * step.plan.numOperands);
     r.results.resize(coordinates.size() * m_[step.op].numResults);
   }
@@ -522,6 +560,7 @@ Status Loader::checkSchedule() {
 Status Loader::fillContents() {
   for (const Content& c : contents_)
     for (int64_t p : program_.programs[c.program].coordinates) {
+      if (!program_.here.contains(p)) continue;
       const std::vector<std::byte>& bytes = c.at[c.at.size() == 1 ? 0 : static_cast<size_t>(p)];
       if (Status s = backend_.write(p, program_.arenas[static_cast<size_t>(p)] + c.offset, bytes); !s)
         return s;
@@ -531,11 +570,16 @@ Status Loader::fillContents() {
 
 Status Loader::load() {
   makePrograms();
+  program_.here = backend_.communicator().devices();
   for (uint32_t i = 0; i < program_.programs.size(); ++i)
     if (Status s = function(i); !s) return s;
   if (Status s = checkSchedule(); !s) return s;
   if (Status s = backend_.compile(kernels_.kernels()); !s) return s;
   for (int64_t p = 0; p < program_.mesh.numDevices(); ++p) {
+    if (!program_.here.contains(p)) {
+      program_.arenas.push_back(nullptr);
+      continue;
+    }
     auto arena = backend_.allocate(p, program_.at(p).arenaBytes);
     if (!arena) return arena.error();
     program_.arenas.push_back(*arena);

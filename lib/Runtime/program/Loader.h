@@ -34,6 +34,7 @@ private:
   Status op(OpId o, StepList& out);
   Status fused(OpId o, StepList& out);
   Status addRendezvous(OpId o, StepList& out, bool host);
+  Status planHostOp(OpId o, RendezvousStep& step);
   void number(RendezvousStep& step, uint32_t index);
   Status done(OpId o, StepList& out);
   void overlap(RendezvousStep& step, uint32_t info);

@@ -32,6 +32,9 @@ struct RendezvousStep {
   bool host = false;
   uint32_t program = 0;             // index of its function
   std::vector<uint32_t> rendezvous; // by group of the plan, as far as the function runs on its devices
+  // A host op of several processes: the operands of all devices, [device * numOperands + k].
+  std::vector<std::vector<std::byte>> gathered; // by operand
+  std::vector<const std::byte*> gatheredAt;
   // If set, overlapped with computation until the Join with this number; else in step order.
   std::optional<uint32_t> overlapped;
 };
@@ -40,8 +43,12 @@ struct RendezvousStep {
 struct Rendezvous {
   uint32_t step = 0;                      // the first of the steps that issue it: its plan is used by all
   uint32_t group = 0;                     // of that plan
-  std::vector<const std::byte*> operands; // [member * numOperands + k]
+  std::vector<const std::byte*> operands; // [member * numOperands + k]; null: in another process
   std::vector<std::byte*> results;
+  std::vector<std::byte*> gathered; // in place of `results` for a host op of several processes
+  uint32_t here = 0;                // number of members in this process
+  [[nodiscard]] bool spans() const { return here < members; } // other processes
+  uint32_t members = 0;
 };
 
 struct CopyStep {
@@ -89,6 +96,7 @@ struct DeviceProgram {
 
 struct Program {
   Mesh mesh;
+  DeviceSlice here; // the devices of this process; others have no memory and run no steps
   std::vector<DeviceProgram> programs;
   std::vector<uint32_t> programOf; // by device: an index into `programs`
   std::vector<std::byte*> arenas;  // by device
@@ -110,6 +118,9 @@ struct Program {
   // Where the byte at this offset of a device's arena is.
   [[nodiscard]] std::byte* address(int64_t coordinate, int64_t offset) const;
   [[nodiscard]] int64_t numDevices() const { return static_cast<int64_t>(arenas.size()); }
+  [[nodiscard]] int64_t firstHere() const { return here.begin; }
+  [[nodiscard]] int64_t endHere() const { return std::min(here.end, numDevices()); }
+  [[nodiscard]] int64_t numHere() const { return endHere() - firstHere(); }
   [[nodiscard]] const DeviceProgram& at(int64_t coordinate) const {
     return programs[programOf[static_cast<size_t>(coordinate)]];
   }

@@ -13,6 +13,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
+#include <map>
 #include <set>
 
 namespace dtc {
@@ -28,7 +30,8 @@ struct Executable::Impl {
   std::vector<StepEvent> events;
   std::vector<int64_t> live;
   std::vector<Backend::Phase> phases;
-  std::unique_ptr<BorrowedRun> borrowed;
+  std::unique_ptr<BorrowedRun> borrowed;                // null in a run of several processes
+  std::map<std::pair<ValueId, int64_t>, Tensor> remote; // results on devices of other processes
 
   [[nodiscard]] const Function& entry() const { return m[program.programs[0].func]; }
   const FuncArg& argument(size_t i) const { return entry().args[i]; }
@@ -80,7 +83,8 @@ Result<std::unique_ptr<Executable>> Executable::load(Module& m, FuncId f, Backen
   impl->phases.push_back({"load", total - loader.printMs});
   impl->runner = std::make_unique<Runner>(m, impl->program, backend, pool);
   // Graphs and fixed schedules are one list of steps for all devices.
-  const bool alike = impl->program.programs.size() == 1;
+  const bool spans = impl->program.numHere() < impl->program.numDevices();
+  const bool alike = impl->program.programs.size() == 1 && !spans;
   if (options.fixedSchedule && options.graphs && alike) {
     auto graphs = GraphSchedule::make(m, impl->program, backend, {options.hostPredicates});
     if (!graphs) return graphs.error();
@@ -96,7 +100,7 @@ Result<std::unique_ptr<Executable>> Executable::load(Module& m, FuncId f, Backen
   impl->live = liveBytesOf(impl->program);
   std::unique_ptr<Executable> made(new Executable(std::move(impl)));
   Impl& x = *made->impl_;
-  x.borrowed = std::make_unique<BorrowedRun>(m, x.program, backend, made->keptArguments());
+  if (!spans) x.borrowed = std::make_unique<BorrowedRun>(m, x.program, backend, made->keptArguments());
   return made;
 }
 
@@ -104,7 +108,7 @@ Status Executable::setArgument(size_t i, const Tensor& global) {
   impl_->borrowed->beforeSet(i);
   const std::vector<bool> holds = holdersOf(impl_->m, mesh(), impl_->entry().args[i].attrs);
   for (int64_t p = 0; p < impl_->program.numDevices(); ++p) {
-    if (!holds[static_cast<size_t>(p)]) continue;
+    if (!holds[static_cast<size_t>(p)] || !impl_->program.here.contains(p)) continue;
     const Sharding* sharding = impl_->shardedOf(i);
     Status s = sharding ? impl_->writeShard(i, p, takeShard(global, *sharding, mesh(), p))
                         : impl_->writeShard(i, p, global);
@@ -119,7 +123,7 @@ Status Executable::setArgument(size_t i, const TensorSource& global) {
   const std::vector<bool> holds = holdersOf(impl_->m, mesh(), impl_->entry().args[i].attrs);
   std::optional<Result<Tensor>> read;
   for (int64_t p = 0; p < impl_->program.numDevices(); ++p) {
-    if (!holds[static_cast<size_t>(p)]) continue;
+    if (!holds[static_cast<size_t>(p)] || !impl_->program.here.contains(p)) continue;
     if (sharding || !read) read = sharding ? global.shard(*sharding, mesh(), p) : global.tensor();
     if (!*read) return read->error();
     if (Status s = impl_->writeShard(i, p, **read); !s) return s;
@@ -130,6 +134,7 @@ Status Executable::setArgument(size_t i, const TensorSource& global) {
 Status Executable::keepArgument(size_t i) { return impl_->borrowed->keep(i); }
 
 Status Executable::runOn(const Borrowing& tensors, const RunHooks& hooks) {
+  if (!impl_->borrowed) return usageError("tensors of the caller cannot be used in several processes yet");
   if (Status s = impl_->borrowed->begin(tensors); !s) return s;
   if (Status s = run(hooks); !s) return s;
   return impl_->borrowed->end(tensors);
@@ -194,6 +199,9 @@ const HostCost& Executable::hostCost() const { return impl_->cost; }
 
 Result<Tensor> Executable::value(ValueId v, int64_t coordinate) const {
   const Impl& x = *impl_;
+  if (auto at = x.remote.find({v, coordinate}); at != x.remote.end()) return at->second;
+  if (!x.program.here.contains(coordinate))
+    return Error{Error::Bug, "the requested value is on a device of another process"};
   auto shape = shapeAt(x.m, x.m[v].type, x.program.mesh, coordinate);
   const std::optional<int64_t> offset = x.program.at(coordinate).offsetOf(v);
   if (!shape || !offset) return Error{Error::Bug, "the requested value has no buffer"};
@@ -201,6 +209,47 @@ Result<Tensor> Executable::value(ValueId v, int64_t coordinate) const {
   Status s = x.backend.read(coordinate, t.bytes(), x.program.address(coordinate, *offset));
   if (!s) return s.error();
   return t;
+}
+
+// Each process sends the results of its devices, in order.
+Status Executable::gatherResults() {
+  Impl& x = *impl_;
+  if (x.program.numHere() == x.program.numDevices()) return Ok{};
+  std::vector<std::vector<bool>> holds;
+  for (const FuncResult& r : x.entry().results) holds.push_back(holdersOf(x.m, x.program.mesh, r.attrs));
+  const auto forEach = [&](const DeviceSlice& of, auto&& each) -> Status {
+    for (int64_t p = of.begin; p < of.end; ++p)
+      for (size_t i = 0; i < holds.size(); ++i)
+        if (holds[i][static_cast<size_t>(p)])
+          if (Status s = each(x.m[x.m[x.program.at(p).func].body].yields[i], p); !s) return s;
+    return Ok{};
+  };
+  std::string mine;
+  x.remote.clear();
+  Status read = forEach(x.program.here, [&](ValueId v, int64_t p) -> Status {
+    DTC_TRY(const Tensor t, value(v, p));
+    mine.append(reinterpret_cast<const char*>(t.bytes().data()), t.bytes().size());
+    return Ok{};
+  });
+  if (!read) return read;
+  DTC_TRY(const std::vector<std::string> all, x.backend.communicator().gather(mine));
+  const int64_t each = x.program.numHere();
+  for (size_t process = 0; process < all.size(); ++process) {
+    const DeviceSlice of{static_cast<int64_t>(process) * each, static_cast<int64_t>(process + 1) * each};
+    if (of.begin == x.program.here.begin) continue;
+    size_t at = 0;
+    Status placed = forEach(of, [&](ValueId v, int64_t p) -> Status {
+      Tensor t(x.m.typeOf(v).dtype, *shapeAt(x.m, x.m[v].type, x.program.mesh, p));
+      if (at + t.bytes().size() > all[process].size())
+        return Error{Error::Bug, "a process sent results of another size"};
+      std::memcpy(t.bytes().data(), all[process].data() + at, t.bytes().size());
+      at += t.bytes().size();
+      x.remote.emplace(std::pair(v, p), std::move(t));
+      return Ok{};
+    });
+    if (!placed) return placed;
+  }
+  return Ok{};
 }
 
 Result<std::vector<Replica>> Executable::replicas(size_t i) const {

@@ -24,9 +24,10 @@ Runner::Runner(Module& m, const Program& program, Backend& backend, ThreadPool& 
   for (uint32_t i = 0; i < program.rendezvous.size(); ++i)
     rendezvous_.push_back(std::make_unique<RendezvousState>());
   spins_ = pool.size() <= availableCores();
-  serial_ = program.numDevices() == 1;
+  serial_ = program.numHere() == 1;
   for (const auto* steps : {&program.kernels, &program.gemms})
-    for (const PlacedStep& s : *steps) serial_ = serial_ && s.at[0].parts <= 1;
+    for (const PlacedStep& s : *steps)
+      serial_ = serial_ && s.at[static_cast<size_t>(program.firstHere())].parts <= 1;
 }
 
 int64_t Runner::now() const { return clockNs() - startNs_; }
@@ -38,6 +39,7 @@ Status Runner::run(StepList DeviceProgram::* steps, const RunHooks& hooks, std::
   queue_.clear();
   idle_ = 0;
   finished_ = 0;
+  exchanges_ = 0;
   rendezvousNumber_ = 0;
   workers_ = serial_ || hooks.afterStep || backend_.asynchronous() ? 1 : pool_.size();
   for (auto& m : rendezvous_) m->arrived = 0;
@@ -47,6 +49,7 @@ Status Runner::run(StepList DeviceProgram::* steps, const RunHooks& hooks, std::
     d.current = nullptr;
     d.hostNs = 0;
     d.events.clear();
+    if (!program_.here.contains(p)) continue;
     queue_.pushBack({Work::Advance, static_cast<int32_t>(p), 0});
   }
   marks_ = hooks.time && backend_.asynchronous();
@@ -54,7 +57,7 @@ Status Runner::run(StepList DeviceProgram::* steps, const RunHooks& hooks, std::
   startNs_ = clockNs();
   if (marks_) {
     backend_.forgetMarks();
-    for (int64_t p = 0; p < program_.numDevices(); ++p) stamp(p);
+    for (int64_t p = program_.firstHere(); p < program_.endHere(); ++p) stamp(p);
   }
   if (workers_ == 1)
     work(0);
@@ -102,7 +105,8 @@ void Runner::work(int worker) {
   std::unique_lock lock(mutex_);
   while (!over_) {
     if (queue_.empty()) {
-      if (++idle_ == workers_) { // all workers idle, no work queued, and some device unfinished
+      if (++idle_ == workers_ &&
+          exchanges_ == 0) { // all workers idle, no work queued, and some device unfinished
         error_ = machineError(deadlockText());
         over_ = true;
         wake_.notify_all();
@@ -114,8 +118,9 @@ void Runner::work(int worker) {
     }
     const Work w = queue_.popFront();
     lock.unlock();
-    bool go = w.kind == Work::Advance ||
-              (w.kind == Work::Part ? part(w.coordinate, w.part, worker) : share(w.coordinate, worker));
+    bool go = w.kind == Work::Advance || (w.kind == Work::Part       ? part(w.coordinate, w.part, worker)
+                                          : w.kind == Work::Exchange ? exchange(w.coordinate)
+                                                                     : share(w.coordinate, worker));
     if (go) advance(w.coordinate, worker);
     lock.lock();
   }
@@ -181,7 +186,7 @@ void Runner::advance(int64_t coordinate, int worker) {
       if (!d.frames.empty()) return; // failed
       std::lock_guard lock(mutex_);
       d.current = nullptr;
-      if (++finished_ == program_.numDevices()) {
+      if (++finished_ == program_.numHere()) {
         over_ = true;
         wake_.notify_all();
       }
@@ -288,10 +293,15 @@ bool Runner::rendezvous(int64_t coordinate, const Step& s, int worker) {
   RendezvousState& state = *rendezvous_[number];
   {
     std::lock_guard lock(mutex_);
-    if (++state.arrived < g.coordinates.size()) return false; // the last to arrive wakes the others
+    if (++state.arrived < r.here) return false; // the last to arrive wakes the others
     state.arrived = 0;
     state.number = ++rendezvousNumber_;
     if (hooks_->time) state.workNs = now();
+    if (r.spans()) ++exchanges_;
+  }
+  if (r.spans()) return exchange(coordinate);
+  {
+    std::lock_guard lock(mutex_);
     state.sharesLeft.store(m.host ? 1 : static_cast<uint32_t>(g.coordinates.size()),
                            std::memory_order_relaxed);
     if (!m.host)
@@ -300,6 +310,32 @@ bool Runner::rendezvous(int64_t coordinate, const Step& s, int worker) {
     wake_.notify_all();
   }
   return share(coordinate, worker);
+}
+
+// Begins or continues an exchange with other processes.
+bool Runner::exchange(int64_t coordinate) {
+  const Step& s = *device(coordinate).current;
+  const RendezvousStep& m = program_.rendezvousSteps[s.index];
+  const Rendezvous& r = program_.rendezvous[m.rendezvous[m.plan.groupOf[static_cast<size_t>(coordinate)]]];
+  const CollectivePlan& plan = program_.rendezvousSteps[r.step].plan;
+  auto done = backend_.communicator().exchange(
+      plan, plan.groups[r.group], r.operands, m.host ? r.gathered : r.results,
+      {&Runner::wakeExchange, this, static_cast<uint32_t>(coordinate)});
+  if (!done) return fail(done.error(), &s), false;
+  if (!*done) return false;
+  {
+    std::lock_guard lock(mutex_);
+    --exchanges_;
+  }
+  if (m.host)
+    if (Status held = performHostOp(m_, program_, backend_, m, *hooks_); !held)
+      return fail(held.error(), &s), false;
+  return complete(coordinate);
+}
+
+// By the thread that receives messages.
+void Runner::wakeExchange(void* self, uint32_t coordinate) {
+  static_cast<Runner*>(self)->push({Work::Exchange, static_cast<int32_t>(coordinate), 0});
 }
 
 bool Runner::share(int64_t coordinate, int) {
@@ -323,7 +359,19 @@ bool Runner::share(int64_t coordinate, int) {
     Status settled = start(coordinate, [&] { return comm.settle(plan, g); }); // once per group
     if (!settled) return fail(settled.error(), &s), false;
   }
+  return complete(coordinate);
+}
+
+// The members of this process go on after their rendezvous.
+bool Runner::complete(int64_t coordinate) {
+  const Step& s = *device(coordinate).current;
+  const RendezvousStep& m = program_.rendezvousSteps[s.index];
+  const uint32_t number = m.rendezvous[m.plan.groupOf[static_cast<size_t>(coordinate)]];
+  const Rendezvous& r = program_.rendezvous[number];
+  const CollectiveGroup& g = program_.rendezvousSteps[r.step].plan.groups[r.group];
+  const RendezvousState& state = *rendezvous_[number];
   for (int64_t other : g.coordinates) {
+    if (!program_.here.contains(other)) continue;
     const Step& own = *device(other).current;
     ended(other, own, state.number, state.workNs);
     const RendezvousStep& there = program_.rendezvousSteps[own.index];
@@ -332,7 +380,8 @@ bool Runner::share(int64_t coordinate, int) {
         return fail(done.error(), &s), false;
   }
   for (int64_t other : g.coordinates)
-    if (other != coordinate) push({Work::Advance, static_cast<int32_t>(other), 0});
+    if (other != coordinate && program_.here.contains(other))
+      push({Work::Advance, static_cast<int32_t>(other), 0});
   return true;
 }
 
@@ -468,9 +517,9 @@ bool Runner::nextFrame(int64_t coordinate) {
 }
 
 // Writes the results of a host op to the devices in [begin, end).
-static Status writeResults(const Rendezvous& r, int64_t begin, int64_t end,
+static Status writeResults(const Rendezvous& r, DeviceSlice here, int64_t begin, int64_t end,
                            const std::vector<Tensor>& results, Backend& backend) {
-  for (int64_t p = begin; p < end; ++p)
+  for (int64_t p = std::max(begin, here.begin); p < std::min(end, here.end); ++p)
     for (size_t i = 0; i < results.size(); ++i)
       if (Status s =
               backend.write(p, r.results[static_cast<size_t>(p) * results.size() + i], results[i].bytes());
@@ -486,12 +535,17 @@ Status performHostOp(Module& m, const Program& program, Backend& backend, const 
   Diagnostics diags;
   OpQuery q = queryOf(m, step.op, diags);
   std::vector<std::vector<Tensor>> values;
-  const std::byte* const* operand = program.rendezvous[step.rendezvous[0]].operands.data();
+  const Rendezvous& r = program.rendezvous[step.rendezvous[0]];
+  const std::vector<const std::byte*>& gathered = program.rendezvousSteps[r.step].gatheredAt;
+  const std::byte* const* operand = gathered.empty() ? r.operands.data() : gathered.data();
   for (int64_t p = 0; p < program.numDevices(); ++p) {
     auto& mine = values.emplace_back();
     for (ValueId v : m.operands(step.op)) {
       Tensor t(m.typeOf(v).dtype, *shapeAt(m, m[v].type, program.mesh, p));
-      if (Status read = backend.read(p, t.bytes(), *operand++); !read) return read;
+      if (!gathered.empty())
+        std::ranges::copy_n(*operand++, static_cast<std::ptrdiff_t>(t.bytes().size()), t.bytes().data());
+      else if (Status read = backend.read(p, t.bytes(), *operand++); !read)
+        return read;
       mine.push_back(std::move(t));
     }
   }
@@ -504,7 +558,9 @@ Status performHostOp(Module& m, const Program& program, Backend& backend, const 
       auto held = evaluateOp(q, mine, {});
       if (held) {
         const int64_t end = equal ? program.numDevices() : p + 1;
-        if (Status s = writeResults(program.rendezvous[step.rendezvous[0]], p, end, *held, backend); !s)
+        if (Status s =
+                writeResults(program.rendezvous[step.rendezvous[0]], program.here, p, end, *held, backend);
+            !s)
           return s;
         continue;
       }

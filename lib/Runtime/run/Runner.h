@@ -47,7 +47,7 @@ private:
     uint64_t number = 0;
   };
   struct Work {
-    enum Kind : uint8_t { Advance, Part, Share } kind = Advance;
+    enum Kind : uint8_t { Advance, Part, Share, Exchange } kind = Advance;
     int32_t coordinate = 0;
     uint32_t part = 0;
   };
@@ -116,6 +116,9 @@ private:
   bool join(int64_t coordinate, const Step& s);
   [[nodiscard]] OverlapBackend* overlapped(const RendezvousStep& m) const; // null: in step order
   bool share(int64_t coordinate, int worker);
+  bool exchange(int64_t coordinate);
+  static void wakeExchange(void* self, uint32_t coordinate);
+  bool complete(int64_t coordinate);
   bool enter(int64_t coordinate, const Step& s);
   bool nextFrame(int64_t coordinate); // at the end of a list; false if the device is done
   bool startIteration(int64_t coordinate, Frame& f);
@@ -146,6 +149,7 @@ private:
   Queue queue_;
   int idle_ = 0;
   int64_t finished_ = 0;
+  int64_t exchanges_ = 0; // between processes, that wait for messages
   uint64_t rendezvousNumber_ = 0;
   std::atomic<bool> over_{false}; // read without the lock by a thread that spins
   std::optional<Error> error_;

@@ -1,9 +1,17 @@
 #pragma once
 // The interface of communication between devices. A collective consists of parts, one per member of a group.
 #include "dtc/Runtime/comm/Collective.h"
+#include "dtc/Runtime/comm/Processes.h"
 #include <memory>
 
 namespace dtc {
+
+// Called once, by any thread, when an exchange between processes is to be continued.
+struct ExchangeWake {
+  void (*call)(void* self, uint32_t number) = nullptr;
+  void* self = nullptr;
+  uint32_t number = 0;
+};
 
 class Communicator {
 public:
@@ -24,10 +32,30 @@ public:
   // Called once after the parts of all members of a group have returned, before any member continues: an
   // asynchronous communicator synchronizes the members here.
   [[nodiscard]] virtual Status settle(const CollectivePlan&, const CollectiveGroup&) { return Ok{}; }
+
+  // The devices that this process runs. A group with others is exchanged between processes.
+  [[nodiscard]] virtual DeviceSlice devices() const { return {}; }
+  // In place of share() and settle() for a group with members in several processes, called when all members of this
+  // process have arrived; of operands and results, only theirs are set. True: complete. False: to be called again,
+  // with the same arguments, after `wake` was called.
+  [[nodiscard]] virtual Result<bool> exchange(const CollectivePlan&, const CollectiveGroup&,
+                                              std::span<const std::byte* const>, std::span<std::byte* const>,
+                                              const ExchangeWake&) {
+    return Error{Error::Bug, "this communicator has one process"};
+  }
+  // The texts of all processes on process 0, on others an empty list. Not during a run.
+  [[nodiscard]] virtual Result<std::vector<std::string>> gather(std::string_view mine) {
+    return std::vector<std::string>{std::string(mine)};
+  }
 };
 
 // A communicator for devices in one address space: copies and loops. Sums of f16, bf16 and f8 accumulate in
 // f32 and are rounded once. Max and min propagate NaN and order +0 above -0.
 [[nodiscard]] std::unique_ptr<Communicator> makeLocalCommunicator();
+
+// For devices of several processes, each of which runs `perProcess` of them, in the order of ranks. `fixedOrder`: sums of
+// floats combine all members in index order, as in one process; otherwise first those of each process.
+[[nodiscard]] std::unique_ptr<Communicator> makeProcessCommunicator(Processes& processes, int64_t perProcess,
+                                                                    bool fixedOrder);
 
 } // namespace dtc

@@ -81,6 +81,9 @@ public:
   [[nodiscard]] int64_t copiedBytes() const;
   // Later work waits for what the caller has enqueued on its stream (a CUstream).
   [[nodiscard]] Status waitForStream(void* stream);
+  // In a run of several processes: brings the results of the last run to process 0. All processes call it before one
+  // asks for results.
+  [[nodiscard]] Status gatherResults();
   // Result i of the last run as a global tensor. The first replica of each shard.
   [[nodiscard]] size_t numResults() const;
   [[nodiscard]] Result<Tensor> result(size_t i) const;

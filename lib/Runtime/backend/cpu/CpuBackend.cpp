@@ -38,11 +38,12 @@ struct KernelStep {
 
 class CpuBackend final : public Backend, private RebindBackend {
 public:
-  CpuBackend(const CpuJit& jit, ThreadPool& pool, int64_t numDevices, const JitConfig& config, int optLevel)
+  CpuBackend(const CpuJit& jit, ThreadPool& pool, int64_t numDevices, const JitConfig& config, int optLevel,
+             std::unique_ptr<Communicator> communicator)
       : jit_(jit), pool_(pool), config_(config), optLevel_(optLevel), packed_(mostPackedBytes()),
         gemms_(config_, packed_, level() != CpuLevel::Avx512), scratch_(static_cast<size_t>(pool.size())),
         maxParts_(std::max<int64_t>(1, (2 * pool.size() + numDevices - 1) / numDevices)),
-        comm_(makeLocalCommunicator()) {
+        comm_(communicator ? std::move(communicator) : makeLocalCommunicator()) {
     if (pool.size() == 1) maxParts_ = 1;
   }
   std::string_view name() const override { return "cpu"; }
@@ -345,8 +346,9 @@ KernelFunction* CpuBackend::fastest(const KernelStep& s, const std::vector<Kerne
 } // namespace
 
 std::unique_ptr<Backend> makeCpuBackend(const CpuJit& jit, ThreadPool& pool, int64_t numDevices,
-                                        const JitConfig& config, int optLevel) {
-  return std::make_unique<CpuBackend>(jit, pool, numDevices, config, optLevel);
+                                        const JitConfig& config, int optLevel,
+                                        std::unique_ptr<Communicator> communicator) {
+  return std::make_unique<CpuBackend>(jit, pool, numDevices, config, optLevel, std::move(communicator));
 }
 
 } // namespace dtc

@@ -7,9 +7,10 @@
 namespace dtc {
 
 // `jit` and `pool` outlive it. `numDevices`: number of devices that share the pool (with fewer devices,
-// steps are split into more parts).
+// steps are split into more parts). `communicator`: the local one if null.
 [[nodiscard]] std::unique_ptr<Backend> makeCpuBackend(const CpuJit& jit, ThreadPool& pool, int64_t numDevices,
-                                                      const JitConfig& config, int optLevel);
+                                                      const JitConfig& config, int optLevel,
+                                                      std::unique_ptr<Communicator> communicator = nullptr);
 
 // A library of the backend, opened to ask for its version.
 struct CpuLibraryInfo {

@@ -1,0 +1,79 @@
+#pragma once
+// The processes of one run, started by mpirun or srun: messages between them, and the failure of one.
+#include "dtc/Support/Result.h"
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace dtc {
+
+struct ProcessMessage {
+  int peer = 0;
+  bool send = false;
+  std::byte* data = nullptr; // a send only reads it
+  int64_t bytes = 0;
+  // Of the transport:
+  uint32_t open = 0; // parts that are not done
+};
+
+// Messages to and from other processes that are started together. Messages of one pair of processes and one tag
+// arrive in the order in which they are started.
+struct ProcessExchange {
+  int tag = 0; // in [1, maxTag]
+  std::vector<ProcessMessage> messages;
+  const std::string* where = nullptr; // the collective, for reports: "gpt.dt:12: 'all_reduce'"; may be null
+  // Called by the progress thread when all messages are done, or when a process has failed.
+  void (*done)(void* self) = nullptr;
+  void* self = nullptr;
+  // Of the transport:
+  uint32_t open = 0; // messages that are not done
+  uint32_t slot = 0;
+  int64_t startNs = 0;
+};
+
+class Processes {
+public:
+  // Starts MPI in a thread of its own. `timeoutSeconds`: after this time in one exchange the run fails. Error (Machine): the
+  // plugin dtc-mpi.so or MPI is missing (with what to install).
+  [[nodiscard]] static Result<std::unique_ptr<Processes>> open(double timeoutSeconds);
+  // After an error on any process the others are ended, too. Else all processes have to come here.
+  ~Processes();
+
+  [[nodiscard]] int rank() const;
+  [[nodiscard]] int size() const;
+  [[nodiscard]] int sizeOnHost() const; // number of processes on this host
+  [[nodiscard]] int maxTag() const;
+  [[nodiscard]] const std::string& host(int rank) const;
+  [[nodiscard]] const std::string& version() const; // of the MPI library
+  [[nodiscard]] std::string name(int rank) const;   // "rank 2 on node7"
+
+  // Starts the messages; `exchange` stays valid until it is done. By any thread.
+  void start(ProcessExchange& exchange);
+  // Error (Machine): a process has failed or does not answer; exchanges are done without their data.
+  [[nodiscard]] Status failure() const;
+  // Tells the other processes that this one cannot go on; their exchanges are done.
+  void fail(const std::string& why);
+
+  // The texts of all processes, by rank. All processes call it, with no exchange in flight.
+  [[nodiscard]] Result<std::vector<std::string>> allGather(std::string_view mine);
+  // The texts of all processes on process 0, on others an empty list.
+  [[nodiscard]] Result<std::vector<std::string>> gather(std::string_view mine);
+  // Ends all processes.
+  [[noreturn]] void abort(int code);
+
+private:
+  struct Impl;
+  explicit Processes(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// The devices of a mesh that this process runs.
+struct DeviceSlice {
+  int64_t begin = 0, end = INT64_MAX;
+  [[nodiscard]] bool contains(int64_t coordinate) const { return begin <= coordinate && coordinate < end; }
+};
+
+} // namespace dtc

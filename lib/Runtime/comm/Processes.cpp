@@ -1,0 +1,388 @@
+#include "dtc/Runtime/comm/Processes.h"
+
+#include "comm/MpiPlugin.h"
+
+#include "dtc/Support/Cores.h"
+#include "dtc/Support/LibraryIdentity.h"
+#include "dtc/Support/OutOfMemory.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <dlfcn.h>
+#include <list>
+#include <mutex>
+#include <thread>
+
+namespace dtc {
+namespace {
+
+constexpr int64_t kMaxPart = int64_t{1} << 30; // bytes of one message of MPI, whose counts are ints
+constexpr uint64_t kControlReceive = ~uint64_t{0}, kControlSend = kControlReceive - 1;
+constexpr size_t kControlBytes = 4096;
+constexpr int kOwnTag = 0; // of allGather() and gather()
+
+int64_t nowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+Result<const DtcMpiTable*> openPlugin() {
+  std::string searched;
+  for (const std::string& folder : pluginFolders()) {
+    searched += (searched.empty() ? "" : " and ") + folder;
+    const std::string path = folder + "/dtc-mpi.so";
+    if (libraryIdentity(path).empty()) continue;
+    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!library) return machineError("cannot open the plugin " + path + ": " + whyNotOpened(dlerror()));
+    const auto entry = reinterpret_cast<DtcMpiEntry>(dlsym(library, "dtcMpiTable"));
+    if (!entry || entry()->abi != kDtcMpiAbi)
+      return machineError("the plugin " + path +
+                          " belongs to another version of dtc; build or install both together");
+    return entry();
+  }
+  return machineError("--comm mpi needs the plugin dtc-mpi.so, which was not found in " + searched +
+                      "; install MPI (libopenmpi-dev and openmpi-bin) and build the target dtc-mpi");
+}
+
+} // namespace
+
+struct Processes::Impl {
+  const DtcMpiTable* mpi = nullptr;
+  double timeoutSeconds = 600;
+  int rank = 0, size = 1, onHost = 1, maxTag = 32767;
+  std::string version;
+  std::vector<std::string> hosts; // by rank
+
+  mutable std::mutex mutex;
+  std::condition_variable wake, changed;
+  std::deque<ProcessExchange*> queue;              // to be started
+  std::deque<std::pair<int, std::string>> control; // to be sent: process, text
+  bool stop = false, ready = false;
+  std::optional<int> abortCode;
+  std::optional<Error> failed;
+  std::atomic<bool> hasFailed{false};
+
+  // Of the progress thread:
+  std::vector<ProcessExchange*> active; // by slot; null: free
+  std::vector<uint32_t> freeSlots;
+  size_t numActive = 0;
+  std::array<char, kControlBytes> controlText{};
+  std::list<std::string> controlSends; // until the end
+  int64_t lastDoneNs = 0;
+  std::thread thread;
+
+  void loop();
+  [[nodiscard]] Status init();
+  bool begin(ProcessExchange& x);
+  bool poll();
+  void finished(ProcessExchange& x);
+  void failAll(Error why);
+  [[nodiscard]] bool listen() {
+    return mpi->receive(DtcMpiControl, controlText.data(), controlText.size(), kDtcMpiAny, 0,
+                        kControlReceive) == 0;
+  }
+  void heard(const DtcMpiDone& done);
+  void pause(std::unique_lock<std::mutex>& lock);
+  [[nodiscard]] Status wait(ProcessExchange& x);
+  [[nodiscard]] std::string name(int of) const {
+    return "rank " + std::to_string(of) + (hosts.empty() ? "" : " on " + hosts[static_cast<size_t>(of)]);
+  }
+};
+
+Status Processes::Impl::init() {
+  if (mpi->init()) return machineError(std::string("cannot start MPI: ") + mpi->error());
+  rank = mpi->rank();
+  size = mpi->size();
+  onHost = mpi->sizeOnHost();
+  maxTag = mpi->maxTag();
+  version = mpi->version();
+  if (!listen()) return machineError(std::string("cannot receive by MPI: ") + mpi->error());
+  return Ok{};
+}
+
+// Starts the messages of an exchange; false on failure.
+bool Processes::Impl::begin(ProcessExchange& x) {
+  if (freeSlots.empty()) {
+    freeSlots.push_back(static_cast<uint32_t>(active.size()));
+    active.push_back(nullptr);
+  }
+  x.slot = freeSlots.back();
+  freeSlots.pop_back();
+  active[x.slot] = &x;
+  ++numActive;
+  x.open = static_cast<uint32_t>(x.messages.size());
+  x.startNs = nowNs();
+  for (ProcessMessage& m : x.messages)
+    m.open = static_cast<uint32_t>(std::max<int64_t>(1, (m.bytes + kMaxPart - 1) / kMaxPart));
+  // Receives first: what arrives early needs no buffer of MPI's.
+  for (const bool send : {false, true})
+    for (size_t i = 0; i < x.messages.size(); ++i) {
+      const ProcessMessage& m = x.messages[i];
+      if (m.send != send) continue;
+      const uint64_t token = (uint64_t{x.slot} << 32) | i;
+      for (int64_t at = 0; at == 0 || at < m.bytes; at += kMaxPart) {
+        const auto bytes = static_cast<size_t>(std::min(kMaxPart, m.bytes - at));
+        if (send ? mpi->send(DtcMpiData, m.data + at, bytes, m.peer, x.tag, token)
+                 : mpi->receive(DtcMpiData, m.data + at, bytes, m.peer, x.tag, token))
+          return false;
+      }
+    }
+  if (x.open == 0) finished(x);
+  return true;
+}
+
+void Processes::Impl::finished(ProcessExchange& x) {
+  active[x.slot] = nullptr;
+  freeSlots.push_back(x.slot);
+  --numActive;
+  x.done(x.self); // `x` may be gone
+}
+
+bool Processes::Impl::poll() {
+  const DtcMpiDone* done = nullptr;
+  const int count = mpi->poll(&done);
+  if (count < 0) return false;
+  if (count > 0) lastDoneNs = nowNs();
+  for (int i = 0; i < count; ++i) {
+    if (done[i].token == kControlReceive) {
+      heard(done[i]);
+      if (!listen()) return false;
+      continue;
+    }
+    if (done[i].token == kControlSend) continue;
+    ProcessExchange* x = active[done[i].token >> 32];
+    if (x && --x->messages[static_cast<uint32_t>(done[i].token)].open == 0 && --x->open == 0) finished(*x);
+  }
+  return true;
+}
+
+// Ends all exchanges; their messages stay with MPI, so the process must end by abort().
+void Processes::Impl::failAll(Error why) {
+  {
+    const std::lock_guard lock(mutex);
+    if (!failed) failed = std::move(why);
+    hasFailed = true;
+  }
+  for (size_t i = 0; i < active.size(); ++i)
+    if (active[i]) finished(*active[i]);
+  changed.notify_all();
+}
+
+void Processes::Impl::heard(const DtcMpiDone& done) {
+  failAll(machineError(name(done.source) + " has failed: " + std::string(controlText.data(), done.bytes)));
+}
+
+// Between two polls. Processes may share a core, so a wait that lasts yields it, then sleeps.
+void Processes::Impl::pause(std::unique_lock<std::mutex>& lock) {
+  if (numActive == 0) {
+    wake.wait_for(lock, std::chrono::milliseconds(20),
+                  [this] { return stop || abortCode || !queue.empty() || !control.empty(); });
+    return;
+  }
+  lock.unlock();
+  const int64_t waited = nowNs() - lastDoneNs;
+  constexpr int64_t kYieldNs = 2'000'000, kShortNs = 200'000'000;
+  if (waited < kYieldNs)
+    std::this_thread::yield();
+  else
+    std::this_thread::sleep_for(std::chrono::microseconds(waited < kShortNs ? 50 : 500));
+  lock.lock();
+}
+
+void Processes::Impl::loop() {
+  const Status started = init();
+  std::unique_lock lock(mutex);
+  ready = true;
+  if (!started) failed = started.error();
+  changed.notify_all();
+  if (!started) return;
+  while (!stop || !control.empty()) {
+    if (abortCode) mpi->abort(*abortCode);
+    std::deque<ProcessExchange*> next;
+    next.swap(queue);
+    std::deque<std::pair<int, std::string>> told;
+    told.swap(control);
+    lock.unlock();
+    if (!next.empty()) lastDoneNs = nowNs();
+    bool good = true;
+    for (ProcessExchange* x : next) {
+      if (hasFailed)
+        x->done(x->self);
+      else
+        good = good && begin(*x);
+    }
+    for (auto& [peer, text] : told) {
+      const std::string& kept = controlSends.emplace_back(std::move(text));
+      mpi->send(DtcMpiControl, kept.data(), std::min(kept.size(), kControlBytes), peer, 0, kControlSend);
+    }
+    good = good && poll();
+    if (!good && !hasFailed) failAll(machineError(std::string("MPI has failed: ") + mpi->error()));
+    lock.lock();
+    pause(lock);
+  }
+  const bool clean = !failed;
+  lock.unlock();
+  if (clean) mpi->finalize();
+}
+
+Processes::Processes(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Processes::~Processes() {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->stop = true;
+  }
+  impl_->wake.notify_all();
+  if (impl_->thread.joinable()) impl_->thread.join();
+}
+
+Result<std::unique_ptr<Processes>> Processes::open(double timeoutSeconds) {
+  DTC_TRY(const DtcMpiTable* table, openPlugin());
+  auto impl = std::make_unique<Impl>();
+  impl->mpi = table;
+  impl->timeoutSeconds = timeoutSeconds;
+  std::unique_ptr<Processes> made(new Processes(std::move(impl)));
+  Impl& x = *made->impl_;
+  x.thread = std::thread([&x] { x.loop(); });
+  {
+    std::unique_lock lock(x.mutex);
+    x.changed.wait(lock, [&x] { return x.ready; });
+    if (x.failed) return *x.failed;
+  }
+  DTC_TRY(x.hosts, made->allGather(x.mpi->host()));
+  return made;
+}
+
+int Processes::rank() const { return impl_->rank; }
+int Processes::size() const { return impl_->size; }
+int Processes::sizeOnHost() const { return impl_->onHost; }
+int Processes::maxTag() const { return impl_->maxTag; }
+const std::string& Processes::host(int rank) const { return impl_->hosts[static_cast<size_t>(rank)]; }
+const std::string& Processes::version() const { return impl_->version; }
+std::string Processes::name(int rank) const { return impl_->name(rank); }
+
+void Processes::start(ProcessExchange& exchange) {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->queue.push_back(&exchange);
+  }
+  impl_->wake.notify_one();
+}
+
+Status Processes::failure() const {
+  if (!impl_->hasFailed) return Ok{};
+  const std::lock_guard lock(impl_->mutex);
+  return *impl_->failed;
+}
+
+void Processes::fail(const std::string& why) {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    for (int peer = 0; peer < impl_->size; ++peer)
+      if (peer != impl_->rank) impl_->control.emplace_back(peer, why);
+  }
+  impl_->wake.notify_one();
+}
+
+Status Processes::Impl::wait(ProcessExchange& x) {
+  struct Waiter {
+    Impl& impl;
+    bool done = false;
+  } waiter{*this};
+  x.tag = kOwnTag;
+  x.self = &waiter;
+  x.done = [](void* self) {
+    auto& w = *static_cast<Waiter*>(self);
+    const std::lock_guard lock(w.impl.mutex);
+    w.done = true;
+    w.impl.changed.notify_all();
+  };
+  std::unique_lock lock(mutex);
+  queue.push_back(&x);
+  wake.notify_one();
+  changed.wait(lock, [&] { return waiter.done; });
+  return failed ? Status(*failed) : Status(Ok{});
+}
+
+static ProcessMessage message(int peer, bool send, std::string& data) {
+  return {peer, send, reinterpret_cast<std::byte*>(data.data()), static_cast<int64_t>(data.size())};
+}
+
+// A text is its length, then its bytes.
+static std::string lengthOf(std::string_view text) {
+  const auto length = static_cast<uint64_t>(text.size());
+  std::string bytes(sizeof length, '\0');
+  std::memcpy(bytes.data(), &length, sizeof length);
+  return bytes;
+}
+
+static size_t lengthIn(const std::string& bytes) {
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof length);
+  return static_cast<size_t>(length);
+}
+
+Result<std::vector<std::string>> Processes::gather(std::string_view mine) {
+  Impl& x = *impl_;
+  const auto size = static_cast<size_t>(x.size);
+  std::string own(mine), length = lengthOf(mine);
+  ProcessExchange e;
+  if (x.rank != 0) {
+    e.messages = {message(0, true, length), message(0, true, own)};
+    if (Status s = x.wait(e); !s) return s.error();
+    return std::vector<std::string>();
+  }
+  std::vector<std::string> lengths(size, length), texts(size);
+  for (int p = 1; p < x.size; ++p) e.messages.push_back(message(p, false, lengths[static_cast<size_t>(p)]));
+  if (Status s = x.wait(e); !s) return s.error();
+  e.messages.clear();
+  for (int p = 1; p < x.size; ++p) {
+    texts[static_cast<size_t>(p)].resize(lengthIn(lengths[static_cast<size_t>(p)]));
+    e.messages.push_back(message(p, false, texts[static_cast<size_t>(p)]));
+  }
+  if (Status s = x.wait(e); !s) return s.error();
+  texts[0] = std::move(own);
+  return texts;
+}
+
+Result<std::vector<std::string>> Processes::allGather(std::string_view mine) {
+  Impl& x = *impl_;
+  DTC_TRY(auto texts, gather(mine));
+  std::string joined; // the length of each text, and the text
+  for (const std::string& text : texts) joined += lengthOf(text) + text;
+  std::string length = lengthOf(joined);
+  ProcessExchange e;
+  for (const bool whole : {false, true}) {
+    std::string& part = whole ? joined : length;
+    if (whole && x.rank != 0) joined.resize(lengthIn(length));
+    e.messages.clear();
+    if (x.rank != 0) e.messages.push_back(message(0, false, part));
+    for (int p = 1; x.rank == 0 && p < x.size; ++p) e.messages.push_back(message(p, true, part));
+    if (Status s = x.wait(e); !s) return s.error();
+  }
+  texts.clear();
+  for (size_t at = 0; at < joined.size();) {
+    const size_t bytes = lengthIn(joined.substr(at, sizeof(uint64_t)));
+    texts.push_back(joined.substr(at + sizeof(uint64_t), bytes));
+    at += sizeof(uint64_t) + bytes;
+  }
+  return texts;
+}
+
+void Processes::abort(int code) {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->abortCode = code;
+  }
+  impl_->wake.notify_one();
+  impl_->thread.join(); // MPI ends this process, too
+  std::_Exit(code);
+}
+
+} // namespace dtc

@@ -1,0 +1,40 @@
+#pragma once
+// A run of several processes (--comm mpi): process 0 speaks, and all end with the same exit code.
+#include "Environment.h"
+#include "dtc/Runtime/comm/Processes.h"
+#include <memory>
+
+namespace dtc {
+
+class Job {
+public:
+  // From now on, processes other than 0 write nothing.
+  [[nodiscard]] static Result<std::unique_ptr<Job>> open(Environment&, double timeoutSeconds);
+
+  [[nodiscard]] Processes& processes() { return *processes_; }
+  [[nodiscard]] bool speaks() const { return processes_->rank() == 0; }
+  // Cores for each process of this host.
+  [[nodiscard]] int threads() const;
+
+  // Before the first step: all processes are ready and have the same `document`, the lines of which are the program and all
+  // that decides how it runs. Error (Usage): they differ, with the first line that does; another kind: of another
+  // process. Reported, so without a message.
+  [[nodiscard]] Status start(Environment&, const std::string& document);
+  // All messages of a run have arrived.
+  void ran() { phase_ = Phase::Ran; }
+  // Before another entry of the program.
+  void next() { phase_ = Phase::Loading; }
+  // The exit code of all processes, given that of this one.
+  [[nodiscard]] int finish(Environment&, int code);
+
+private:
+  explicit Job(std::unique_ptr<Processes> processes) : processes_(std::move(processes)) {}
+  [[nodiscard]] Status agree(Environment&, int code, const std::string& document);
+  [[nodiscard]] Status different(Environment&, const std::string& document);
+  [[noreturn]] void abort(Environment&, int code);
+
+  std::unique_ptr<Processes> processes_;
+  enum class Phase : uint8_t { Loading, Running, Ran } phase_ = Phase::Loading;
+};
+
+} // namespace dtc
