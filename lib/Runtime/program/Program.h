@@ -118,7 +118,7 @@ struct Program {
   // Where the byte at this offset of a device's arena is.
   [[nodiscard]] std::byte* address(int64_t coordinate, int64_t offset) const;
   [[nodiscard]] int64_t numDevices() const { return static_cast<int64_t>(arenas.size()); }
-  [[nodiscard]] int64_t firstHere() const { return here.begin; }
+  [[nodiscard]] int64_t firstHere() const { return std::min(here.begin, numDevices()); }
   [[nodiscard]] int64_t endHere() const { return std::min(here.end, numDevices()); }
   [[nodiscard]] int64_t numHere() const { return endHere() - firstHere(); }
   [[nodiscard]] const DeviceProgram& at(int64_t coordinate) const {

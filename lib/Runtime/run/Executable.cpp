@@ -218,7 +218,7 @@ Status Executable::gatherResults() {
   std::vector<std::vector<bool>> holds;
   for (const FuncResult& r : x.entry().results) holds.push_back(holdersOf(x.m, x.program.mesh, r.attrs));
   const auto forEach = [&](const DeviceSlice& of, auto&& each) -> Status {
-    for (int64_t p = of.begin; p < of.end; ++p)
+    for (int64_t p = of.begin; p < std::min(of.end, x.program.numDevices()); ++p)
       for (size_t i = 0; i < holds.size(); ++i)
         if (holds[i][static_cast<size_t>(p)])
           if (Status s = each(x.m[x.m[x.program.at(p).func].body].yields[i], p); !s) return s;
@@ -233,7 +233,7 @@ Status Executable::gatherResults() {
   });
   if (!read) return read;
   DTC_TRY(const std::vector<std::string> all, x.backend.communicator().gather(mine));
-  const int64_t each = x.program.numHere();
+  const int64_t each = x.program.here.end - x.program.here.begin;
   for (size_t process = 0; process < all.size(); ++process) {
     const DeviceSlice of{static_cast<int64_t>(process) * each, static_cast<int64_t>(process + 1) * each};
     if (of.begin == x.program.here.begin) continue;

@@ -27,14 +27,15 @@ Runner::Runner(Module& m, const Program& program, Backend& backend, ThreadPool& 
   serial_ = program.numHere() == 1;
   for (const auto* steps : {&program.kernels, &program.gemms})
     for (const PlacedStep& s : *steps)
-      serial_ = serial_ && s.at[static_cast<size_t>(program.firstHere())].parts <= 1;
+      serial_ =
+          serial_ && program.numHere() == 1 && s.at[static_cast<size_t>(program.firstHere())].parts <= 1;
 }
 
 int64_t Runner::now() const { return clockNs() - startNs_; }
 
 Status Runner::run(StepList DeviceProgram::* steps, const RunHooks& hooks, std::vector<StepEvent>& events) {
   hooks_ = &hooks;
-  over_ = false;
+  over_ = program_.numHere() == 0;
   error_.reset();
   queue_.clear();
   idle_ = 0;

@@ -18,6 +18,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 using namespace dtc;
@@ -57,8 +58,20 @@ protected:
   std::optional<StubGpus> stub;
   std::unique_ptr<Nvrtc> nvrtc;
 
+  // "mpi…": in processes that mpirun has started, each with its share of the devices (test/checks/mpi.py).
+  static Processes* processes() {
+    static const std::unique_ptr<Processes> opened = [] {
+      auto made = Processes::open(60);
+      EXPECT_TRUE(made) << made.error().message;
+      return made ? std::move(*made) : nullptr;
+    }();
+    return opened.get();
+  }
+
   void SetUp() override {
     const std::string_view name = GetParam();
+    if (name.starts_with("mpi") && !std::getenv("OMPI_COMM_WORLD_SIZE") && !std::getenv("PMI_SIZE"))
+      GTEST_SKIP() << "not started by mpirun";
     if (name.starts_with("gpu-")) { // what this machine has
       auto driver = CudaDriver::open();
       if (!driver) GTEST_SKIP() << "no GPU: " << driver.error().message;
@@ -74,6 +87,13 @@ protected:
   void TearDown() override { unsetenv("DTC_STUB_NO_PEERS"); }
   std::unique_ptr<Backend> backend(int64_t numDevices) {
     const std::string_view name = GetParam();
+    if (name.starts_with("mpi")) {
+      if (!processes()) return nullptr;
+      const int64_t each =
+          (numDevices + processes()->size() - 1) / processes()->size(); // the last ones may have none
+      return makeCpuBackend(jit, pool, each, {}, 1,
+                            makeProcessCommunicator(*processes(), each, name == "mpi-fixed"));
+    }
     if (name == "cpu") return makeCpuBackend(jit, pool, numDevices, {}, 1);
     if (name == "cuda-emu") return makeCudaEmuBackend(jit);
     CudaOptions options;
@@ -132,7 +152,8 @@ protected:
       want[precision == Precision::Rd] = std::move(*w);
     }
     ValueId y = m[m[f].body].yields[0];
-    for (int64_t p = 0; p < mesh.numDevices(); ++p) {
+    const DeviceSlice here = b->communicator().devices();
+    for (int64_t p = here.begin; p < std::min(here.end, mesh.numDevices()); ++p) {
       auto got = (*loaded)->value(y, p);
       ASSERT_TRUE(got);
       size_t i = static_cast<size_t>(p);
@@ -245,6 +266,45 @@ TEST_P(Conformance, NarrowCommDTypes) {
         "f32");
 }
 
+// Messages between processes that are too long to be packed, or to be sent to all.
+TEST_P(Conformance, LongMessages) {
+  const std::string_view name = GetParam();
+  if (!name.starts_with("mpi") && name != "cpu") GTEST_SKIP() << "its messages do not depend on their size";
+  const Case cases[] = {
+      {"[a=3]", "T[9001/a] of T[9001] @m{a}", "T[9001]", "all_gather %x {axes = [a], dim = 0}", "T[9001]"},
+      {"[a=2, b=3]", "T[2, 9001/(a, b)] of T[2, 9001] @m{_, (a, b)}", "T[2, 9001/a] of T[2, 9001] @m{_, a}",
+       "all_gather %x {axes = [b], dim = 1}", "T[2, 9001/a]"},
+      {"[a=3, b=2]", "T[9000/(a, b), 4] of T[9000, 4] @m{(a, b), _}", "T[9000/b, 4/a] of T[9000, 4] @m{b, a}",
+       "all_to_all %x {axes = [a], split_dim = 1, concat_dim = 0}", "T[9000/b, 4/a]"},
+      {"[a=4]", "T[5000] of T[20000] @m{a}", "T[5000] of T[20000] @m{a}",
+       "permute %x {axes = [a], pairs = [[0, 1], [1, 3], [3, 0]]}", "T[5000]"},
+      {"[a=2, b=2]", "T[5000] of T[20000] @m{(a, b)}", "T[5000] of T[10000] @m{a}",
+       "broadcast_from %x {axes = [b], root = 1}", "T[5000]"},
+      {"[a=2, b=2]", "T[5000] of T[20000] @m{(a, b)}", "T[5000] of T[10000] @m{b}",
+       "broadcast_from %x {axes = [a], root = 1}", "T[5000]"},
+      {"[a=3]", "T[5000] of T[15000] @m{a}", "T[5000] of T[15000] @m{a}",
+       "p2p %x {sends = [[0, 0, 2], [0, 2, 1]], axes = [a]}", "T[5000]"},
+      {"[a=6]", "T[9001] of T[54006] @m{a}", "T[9001] of T[54006] @m{a}", "all_reduce %x {axes = [a]}",
+       "T[9001]"},
+      {"[a=3, b=2]", "T[9001] of T[54006] @m{(a, b)}", "T[9001] of T[18002] @m{b}",
+       "all_reduce %x {axes = [a], op = \"max\"}", "T[9001]"},
+      {"[a=3, b=2]", "T[9001] of T[54006] @m{(a, b)}", "T[9001] of T[27003] @m{a}",
+       "all_reduce %x {axes = [b], op = \"avg\"}", "T[9001]"},
+      {"[a=6]", "T[9001, 2] of T[54006, 2] @m{a, _}", "T[9001/a, 2] of T[9001, 2] @m{a, _}",
+       "reduce_scatter %x {axes = [a], dim = 0}", "T[9001/a, 2]"},
+      {"[a=2, b=3]", "T[3, 9001] of T[18, 9001] @m{(a, b), _}", "T[3, 9001/b] of T[6, 9001] @m{a, b}",
+       "reduce_scatter %x {axes = [b], dim = 1}", "T[3, 9001/b]"},
+  };
+  for (const Case& c : cases)
+    for (const char* dtype : {"f32", "bf16", "f64"}) check(c, dtype);
+  check({"[a=6]", "T[9001] of T[54006] @m{a}", "T[9001] of T[54006] @m{a}",
+         "all_reduce %x {axes = [a], wire = bf16}", "T[9001]"},
+        "f32");
+  check({"[a=3]", "T[9001/a] of T[9001] @m{a}", "T[9001]", "all_gather %x {axes = [a], dim = 0, wire = bf16}",
+         "T[9001]"},
+        "f32");
+}
+
 TEST_P(Conformance, SubAxesAndCommDTypes) {
   check({"[a=4]", "T[3] of T[12] @m{a}", "T[3] of T[12] @m{a}", "all_reduce %x {axes = [a:(1)2]}", "T[3]"},
         "f32");
@@ -257,5 +317,5 @@ TEST_P(Conformance, SubAxesAndCommDTypes) {
 
 INSTANTIATE_TEST_SUITE_P(Backends, Conformance,
                          testing::Values("cpu", "cuda-emu", "stub-local", "stub-apart", "stub-nccl",
-                                         "gpu-local", "gpu-nccl"),
+                                         "gpu-local", "gpu-nccl", "mpi-any", "mpi-fixed"),
                          [](const auto& info) { return replaced(info.param, "-", "_"); });
