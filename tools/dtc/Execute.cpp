@@ -411,7 +411,7 @@ Status Execution::startJob() {
   std::istringstream text(scheduled_.source.text);
   for (std::string line; std::getline(text, line);)
     document += scheduled_.source.name + ":" + std::to_string(++number) + ": " + line + "\n";
-  return job_->start(env_, document + printModule(scheduled_));
+  return job_->start(document + printModule(scheduled_));
 }
 
 Status Execution::execute() {

@@ -28,6 +28,21 @@ static uint64_t hashOf(std::string_view text) {
   return hash;
 }
 
+// "text" of "error: text [kind]\n"; more lines are kept.
+static std::string withoutKind(std::string text) {
+  if (text.starts_with("error: ")) text.erase(0, 7);
+  while (text.ends_with('\n')) text.pop_back();
+  if (text.ends_with(']') && text.find('\n') == std::string::npos)
+    text.resize(std::min(text.rfind(" ["), text.size()));
+  return text;
+}
+
+static int maxOf(const std::vector<std::string>& codes) {
+  int code = 0;
+  for (const std::string& c : codes) code = std::max(code, std::atoi(c.c_str()));
+  return code;
+}
+
 static std::vector<std::string_view> linesOf(std::string_view text) {
   std::vector<std::string_view> lines;
   for (size_t at = 0; at < text.size();) {
@@ -39,69 +54,55 @@ static std::vector<std::string_view> linesOf(std::string_view text) {
 }
 
 // Names the first line that differs between process 0 and the first other process that has another document.
-Status Job::different(Environment& env, const std::string& document) {
-  DTC_TRY(const auto all, processes_->allGather(document));
+Status Job::different(const std::string& document) {
+  DTC_TRY(const auto all, processes_->round(document));
   size_t rank = 1;
   while (rank + 1 < all.size() && all[rank] == all[0]) ++rank;
   const auto first = linesOf(all[0]), other = linesOf(all[rank]);
   size_t at = 0;
   while (at < std::min(first.size(), other.size()) && first[at] == other[at]) ++at;
-  const auto lineAt = [at](const auto& lines) {
-    return at < lines.size() ? "\n  " + std::string(lines[at]) : std::string(" nothing");
+  const auto line = [&](size_t of, const auto& lines) {
+    return "\n  " + processes_->name(static_cast<int>(of)) + ": " +
+           (at < lines.size() ? std::string(lines[at]) : "nothing more");
   };
-  const Error error =
-      usageError("the processes do not run the same program: " + processes_->name(0) + " has" +
-                 lineAt(first) + "\n" + processes_->name(static_cast<int>(rank)) + " has" + lineAt(other));
-  return Error{error.kind, env.fail(error) ? "" : ""};
+  return usageError("the processes do not run the same program" + line(0, first) + line(rank, other));
 }
 
-// `code`: not 0 if this process cannot start.
-Status Job::agree(Environment& env, int code, const std::string& document) {
-  const std::string mine = code ? "error " + std::to_string(code) + " " + env.mutedText()
-                                : "hash " + std::to_string(hashOf(document));
-  DTC_TRY(const auto all, processes_->allGather(mine));
-  phase_ = Phase::Running;
-  const auto failed = std::ranges::find_if(all, [](const std::string& s) { return s.starts_with("error "); });
-  if (failed == all.end())
-    return std::ranges::count(all, all[0]) == std::ssize(all) ? Status(Ok{}) : different(env, document);
-  const size_t end = failed->find(' ', 6);
-  const int theirs = std::atoi(failed->c_str() + 6);
-  if (speaks() && code == 0) { // else it has said so itself
-    std::string text = failed->substr(end + 1);
-    text = text.substr(text.starts_with("error: ") ? 7 : 0);
-    while (text.ends_with('\n')) text.pop_back();
-    env.err("error: " + processes_->name(static_cast<int>(failed - all.begin())) + ": " + text + "\n");
+Status Job::start(const std::string& document) {
+  DTC_TRY(const auto all, processes_->round(std::to_string(hashOf(document))));
+  if (std::ranges::count(all, all[0]) != std::ssize(all)) {
+    phase_ = Phase::Ran; // all see this error
+    return different(document);
   }
-  const Error::Kind kind = theirs == kExitInput   ? Error::Input
-                           : theirs == kExitUsage ? Error::Usage
-                                                  : Error::Machine;
-  return Error{kind, ""};
+  phase_ = Phase::Running;
+  return Ok{};
 }
 
-Status Job::start(Environment& env, const std::string& document) { return agree(env, 0, document); }
-
+// Messages of a run may be in flight, so MPI cannot be ended in order.
 void Job::abort(Environment& env, int code) {
+  // The first process that answers says why.
+  const bool speaks = processes_->speaker() == processes_->rank();
+  if (!speaks) std::this_thread::sleep_for(std::chrono::seconds(2));
+  if (processes_->rank() != 0) std::fputs(env.mutedText().c_str(), stderr); // else it has
   (void)env.finish();
   std::fflush(nullptr);
-  if (!speaks()) std::this_thread::sleep_for(std::chrono::seconds(5)); // process 0 says why, and ends all
   processes_->abort(code);
 }
 
 int Job::finish(Environment& env, int code) {
-  if (phase_ == Phase::Running && code != 0 && processes_->failure()) // others wait in a collective
-    processes_->fail(std::to_string(code) + " " + env.mutedText());
-  if (phase_ == Phase::Running && code != 0) abort(env, code);
-  if (phase_ == Phase::Loading && code != 0) {
-    (void)agree(env, code, "");
-    phase_ = Phase::Ran;
+  if (phase_ == Phase::Running && code != 0) { // others wait in a collective
+    if (processes_->failure()) processes_->fail(code, withoutKind(env.mutedText()));
+    abort(env, code);
   }
-  const auto codes = processes_->allGather(std::to_string(code));
-  if (!codes) {
-    const int failed = env.fail(codes.error());
-    abort(env, failed);
+  if (!processes_->problem()) {
+    const std::string problem = std::to_string(code) + " " + withoutKind(env.mutedText());
+    const bool ends = phase_ == Phase::Loading && code != 0;
+    const auto codes = processes_->round(std::to_string(code), ends ? &problem : nullptr);
+    if (codes) return maxOf(*codes);
+    if (!ends) (void)env.fail(codes.error()); // of another process
+    if (!processes_->problem()) abort(env, kExitMachine);
   }
-  for (const std::string& other : *codes) code = std::max(code, std::atoi(other.c_str()));
-  return code;
+  return std::max(1, std::atoi(processes_->problem()->text.c_str()));
 }
 
 } // namespace dtc

@@ -17,9 +17,8 @@ public:
   [[nodiscard]] int threads() const;
 
   // Before the first step: all processes are ready and have the same `document`, the lines of which are the program and all
-  // that decides how it runs. Error (Usage): they differ, with the first line that does; another kind: of another
-  // process. Reported, so without a message.
-  [[nodiscard]] Status start(Environment&, const std::string& document);
+  // that decides how it runs. Error (Usage): they differ, with the first line that does; or the error of another process.
+  [[nodiscard]] Status start(const std::string& document);
   // All messages of a run have arrived.
   void ran() { phase_ = Phase::Ran; }
   // Before another entry of the program.
@@ -29,8 +28,7 @@ public:
 
 private:
   explicit Job(std::unique_ptr<Processes> processes) : processes_(std::move(processes)) {}
-  [[nodiscard]] Status agree(Environment&, int code, const std::string& document);
-  [[nodiscard]] Status different(Environment&, const std::string& document);
+  [[nodiscard]] Status different(const std::string& document);
   [[noreturn]] void abort(Environment&, int code);
 
   std::unique_ptr<Processes> processes_;

@@ -48,6 +48,11 @@ public:
     return exchanges_.at(&group)->advance(operands, results, wake);
   }
 
+  OnHost onHost() const override { return {processes_.indexOnHost(), processes_.sizeOnHost()}; }
+  Status barrier() override {
+    DTC_TRY(const auto all, processes_.round(""));
+    return Ok{};
+  }
   Result<std::vector<std::string>> gather(std::string_view mine) override { return processes_.gather(mine); }
 
 private:

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -25,6 +26,23 @@ constexpr int64_t kMaxPart = int64_t{1} << 30; // bytes of one message of MPI, w
 constexpr uint64_t kControlReceive = ~uint64_t{0}, kControlSend = kControlReceive - 1;
 constexpr size_t kControlBytes = 4096;
 constexpr int kOwnTag = 0; // of allGather() and gather()
+
+constexpr char kQuestion = '?', kAnswer = '=', kFailure = '!',
+               kEnd = '#'; // the first byte of a control message
+
+std::atomic<bool> terminated{false}; // by SIGTERM
+
+// "!1 'expect_close': …"
+std::string failureText(int code, const std::string& why) {
+  return std::string(1, kFailure) + std::to_string(code) + " " + why;
+}
+
+Error errorOf(const std::string& text, const std::string& process) {
+  const int code = std::atoi(text.c_str());
+  const std::string why = text.substr(std::min(text.size(), text.find(' ') + 1));
+  const Error::Kind kind = code == 1 ? Error::Input : code == 2 ? Error::Usage : Error::Machine;
+  return {kind, process + ": " + why};
+}
 
 int64_t nowNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -64,6 +82,7 @@ struct Processes::Impl {
   std::deque<ProcessExchange*> queue;              // to be started
   std::deque<std::pair<int, std::string>> control; // to be sent: process, text
   bool stop = false, ready = false;
+  int speaker = 0;
   std::optional<int> abortCode;
   std::optional<Error> failed;
   std::atomic<bool> hasFailed{false};
@@ -76,6 +95,12 @@ struct Processes::Impl {
   std::list<std::string> controlSends; // until the end
   int64_t lastDoneNs = 0;
   std::thread thread;
+  struct Inquiry { // which processes answer, after a wait that was too long
+    bool active = false;
+    int64_t endNs = 0;
+    std::string reason;
+    std::vector<std::optional<std::string>> answers; // by rank
+  } inquiry;
 
   void loop();
   [[nodiscard]] Status init();
@@ -88,6 +113,12 @@ struct Processes::Impl {
                         kControlReceive) == 0;
   }
   void heard(const DtcMpiDone& done);
+  void tell(int peer, std::string text);
+  [[nodiscard]] ProcessExchange* oldest() const;
+  [[nodiscard]] std::string answer() const;
+  void watch();
+  void inquire(std::string reason, int64_t graceNs);
+  [[nodiscard]] std::string diagnosis();
   void pause(std::unique_lock<std::mutex>& lock);
   [[nodiscard]] Status wait(ProcessExchange& x);
   [[nodiscard]] std::string name(int of) const {
@@ -175,7 +206,97 @@ void Processes::Impl::failAll(Error why) {
 }
 
 void Processes::Impl::heard(const DtcMpiDone& done) {
-  failAll(machineError(name(done.source) + " has failed: " + std::string(controlText.data(), done.bytes)));
+  const std::string text(controlText.data(), done.bytes);
+  if (text.empty()) return;
+  if (text[0] == kQuestion) tell(done.source, kAnswer + answer());
+  if (text[0] == kAnswer && inquiry.active)
+    inquiry.answers[static_cast<size_t>(done.source)] = text.substr(1);
+  if (text[0] == kEnd) {
+    {
+      const std::lock_guard lock(mutex);
+      if (!failed) speaker = std::atoi(text.c_str() + 1);
+    }
+    failAll(machineError(text.substr(text.find(' ') + 1)));
+  }
+  if (text[0] == kFailure) failAll(errorOf(text.substr(1), name(done.source)));
+}
+
+void Processes::Impl::tell(int peer, std::string text) {
+  const std::string& kept = controlSends.emplace_back(std::move(text)); // until the end
+  mpi->send(DtcMpiControl, kept.data(), std::min(kept.size(), kControlBytes), peer, 0, kControlSend);
+}
+
+// --- Processes that do not answer ---
+
+ProcessExchange* Processes::Impl::oldest() const {
+  ProcessExchange* first = nullptr;
+  for (ProcessExchange* x : active)
+    if (x && (!first || x->startNs < first->startNs)) first = x;
+  return first;
+}
+
+// "2,3 gpt.dt:12:8: 'all_reduce'": for whom this process waits longest, and where; empty: it does not wait.
+std::string Processes::Impl::answer() const {
+  const ProcessExchange* x = oldest();
+  if (!x) return "";
+  std::string peers;
+  for (const ProcessMessage& m : x->messages)
+    if (m.open > 0) peers += (peers.empty() ? "" : ",") + std::to_string(m.peer);
+  return peers + " " + *x->where;
+}
+
+// Ends the run if a wait is too long, or if mpirun ends this process.
+void Processes::Impl::watch() {
+  const int64_t now = nowNs();
+  if (inquiry.active) {
+    const auto answered = std::ranges::count_if(inquiry.answers, [](const auto& a) { return a.has_value(); });
+    if (now < inquiry.endNs && answered < size) return;
+    inquiry.active = false;
+    ProcessExchange* x = oldest();
+    if (x && x->patient && answered == size && !terminated) {
+      x->startNs = now;
+      return;
+    }
+    const std::string why = diagnosis();
+    for (int peer = 0; peer < size; ++peer)
+      if (peer != rank) tell(peer, kEnd + std::to_string(speaker) + " " + why);
+    return failAll(machineError(why));
+  }
+  constexpr int64_t kSecond = 1'000'000'000, kBeforeKill = 300'000'000; // mpirun kills a second after SIGTERM
+  if (terminated) return inquire("the run was ended from outside", kBeforeKill);
+  const ProcessExchange* x = oldest();
+  if (x && static_cast<double>(now - x->startNs) > timeoutSeconds * 1e9)
+    inquire("no progress for " + std::to_string((now - x->startNs) / kSecond) + " s", kSecond);
+}
+
+void Processes::Impl::inquire(std::string reason, int64_t graceNs) {
+  inquiry = {true, nowNs() + graceNs, std::move(reason), {}};
+  inquiry.answers.resize(static_cast<size_t>(size));
+  inquiry.answers[static_cast<size_t>(rank)] = answer();
+  for (int peer = 0; peer < size; ++peer)
+    if (peer != rank) tell(peer, std::string(1, kQuestion));
+}
+
+std::string Processes::Impl::diagnosis() {
+  std::string silent, late, waits;
+  std::optional<int> first;
+  for (int r = 0; r < size; ++r) {
+    const auto& own = inquiry.answers[static_cast<size_t>(r)];
+    if (own && !first) first = r;
+    if (!own) silent += (silent.empty() ? "" : ", ") + name(r);
+    if (own && own->empty()) late += (late.empty() ? "" : ", ") + name(r);
+    if (!own || own->empty()) continue;
+    const size_t space = own->find(' ');
+    waits += "\n  " + name(r) + " waits for rank " + own->substr(0, space) + " at " + own->substr(space + 1);
+  }
+  {
+    const std::lock_guard lock(mutex);
+    speaker = first.value_or(rank);
+  }
+  if (!silent.empty()) return inquiry.reason + ": no answer from " + silent + waits;
+  if (!late.empty())
+    return inquiry.reason + ": " + late + " answers, but has not come to the collective" + waits;
+  return inquiry.reason + ": the processes wait for each other" + waits;
 }
 
 // Between two polls. Processes may share a core, so a wait that lasts yields it, then sleeps.
@@ -217,12 +338,10 @@ void Processes::Impl::loop() {
       else
         good = good && begin(*x);
     }
-    for (auto& [peer, text] : told) {
-      const std::string& kept = controlSends.emplace_back(std::move(text));
-      mpi->send(DtcMpiControl, kept.data(), std::min(kept.size(), kControlBytes), peer, 0, kControlSend);
-    }
+    for (auto& [peer, text] : told) tell(peer, std::move(text));
     good = good && poll();
     if (!good && !hasFailed) failAll(machineError(std::string("MPI has failed: ") + mpi->error()));
+    if (!hasFailed) watch();
     lock.lock();
     pause(lock);
   }
@@ -256,12 +375,18 @@ Result<std::unique_ptr<Processes>> Processes::open(double timeoutSeconds) {
     if (x.failed) return *x.failed;
   }
   DTC_TRY(x.hosts, made->allGather(x.mpi->host()));
+  (void)std::signal(SIGTERM, [](int) { terminated = true; });
   return made;
 }
 
 int Processes::rank() const { return impl_->rank; }
 int Processes::size() const { return impl_->size; }
 int Processes::sizeOnHost() const { return impl_->onHost; }
+int Processes::indexOnHost() const {
+  const auto end = impl_->hosts.begin() + impl_->rank;
+  return static_cast<int>(
+      std::count(impl_->hosts.begin(), end, impl_->hosts[static_cast<size_t>(impl_->rank)]));
+}
 int Processes::maxTag() const { return impl_->maxTag; }
 const std::string& Processes::host(int rank) const { return impl_->hosts[static_cast<size_t>(rank)]; }
 const std::string& Processes::version() const { return impl_->version; }
@@ -281,13 +406,28 @@ Status Processes::failure() const {
   return *impl_->failed;
 }
 
-void Processes::fail(const std::string& why) {
+void Processes::fail(int code, const std::string& why) {
   {
     const std::lock_guard lock(impl_->mutex);
     for (int peer = 0; peer < impl_->size; ++peer)
-      if (peer != impl_->rank) impl_->control.emplace_back(peer, why);
+      if (peer != impl_->rank) impl_->control.emplace_back(peer, failureText(code, why));
   }
   impl_->wake.notify_one();
+}
+
+int Processes::speaker() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->speaker;
+}
+
+Result<std::vector<std::string>> Processes::round(std::string_view mine, const std::string* problem) {
+  DTC_TRY(auto texts, allGather(problem ? "-" + *problem : "+" + std::string(mine)));
+  for (size_t r = 0; r < texts.size(); ++r) {
+    if (texts[r].starts_with('-') && !problem_) problem_ = {static_cast<int>(r), texts[r].substr(1)};
+    texts[r].erase(0, 1);
+  }
+  if (problem_) return errorOf(problem_->text, name(problem_->rank));
+  return texts;
 }
 
 Status Processes::Impl::wait(ProcessExchange& x) {
@@ -295,7 +435,10 @@ Status Processes::Impl::wait(ProcessExchange& x) {
     Impl& impl;
     bool done = false;
   } waiter{*this};
+  static const std::string kWhere = "the start or the end of the run";
   x.tag = kOwnTag;
+  x.where = &kWhere;
+  x.patient = true;
   x.self = &waiter;
   x.done = [](void* self) {
     auto& w = *static_cast<Waiter*>(self);

@@ -43,6 +43,13 @@ public:
                                               const ExchangeWake&) {
     return Error{Error::Bug, "this communicator has one process"};
   }
+  // The processes of this host, which share its kernel cache: the index of this one, and their number.
+  struct OnHost {
+    int index = 0, count = 1;
+  };
+  [[nodiscard]] virtual OnHost onHost() const { return {}; }
+  // Waits for all processes. Not during a run. Error: another process cannot go on.
+  [[nodiscard]] virtual Status barrier() { return Ok{}; }
   // The texts of all processes on process 0, on others an empty list. Not during a run.
   [[nodiscard]] virtual Result<std::vector<std::string>> gather(std::string_view mine) {
     return std::vector<std::string>{std::string(mine)};

@@ -2,8 +2,8 @@
 // The processes of one run, started by mpirun or srun: messages between them, and the failure of one.
 #include "dtc/Support/Result.h"
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,7 +24,8 @@ struct ProcessMessage {
 struct ProcessExchange {
   int tag = 0; // in [1, maxTag]
   std::vector<ProcessMessage> messages;
-  const std::string* where = nullptr; // the collective, for reports: "gpt.dt:12: 'all_reduce'"; may be null
+  const std::string* where = nullptr; // the collective, for reports: "gpt.dt:12: 'all_reduce'"
+  bool patient = false;               // may wait without limit for a process that answers
   // Called by the progress thread when all messages are done, or when a process has failed.
   void (*done)(void* self) = nullptr;
   void* self = nullptr;
@@ -44,7 +45,8 @@ public:
 
   [[nodiscard]] int rank() const;
   [[nodiscard]] int size() const;
-  [[nodiscard]] int sizeOnHost() const; // number of processes on this host
+  [[nodiscard]] int sizeOnHost() const;  // number of processes on this host
+  [[nodiscard]] int indexOnHost() const; // among them, by rank
   [[nodiscard]] int maxTag() const;
   [[nodiscard]] const std::string& host(int rank) const;
   [[nodiscard]] const std::string& version() const; // of the MPI library
@@ -55,10 +57,19 @@ public:
   // Error (Machine): a process has failed or does not answer; exchanges are done without their data.
   [[nodiscard]] Status failure() const;
   // Tells the other processes that this one cannot go on; their exchanges are done.
-  void fail(const std::string& why);
+  void fail(int code, const std::string& why);
+  // The process that reports an error: the first that is known to answer.
+  [[nodiscard]] int speaker() const;
 
-  // The texts of all processes, by rank. All processes call it, with no exchange in flight.
-  [[nodiscard]] Result<std::vector<std::string>> allGather(std::string_view mine);
+  // A round of all processes outside of a run: their texts, by rank. A process that cannot go on gives its `problem`
+  // instead; this is then the last round, and an error on all (with problem() set).
+  [[nodiscard]] Result<std::vector<std::string>> round(std::string_view mine,
+                                                       const std::string* problem = nullptr);
+  struct Problem {
+    int rank = 0;
+    std::string text;
+  };
+  [[nodiscard]] const std::optional<Problem>& problem() const { return problem_; }
   // The texts of all processes on process 0, on others an empty list.
   [[nodiscard]] Result<std::vector<std::string>> gather(std::string_view mine);
   // Ends all processes.
@@ -67,7 +78,9 @@ public:
 private:
   struct Impl;
   explicit Processes(std::unique_ptr<Impl> impl);
+  [[nodiscard]] Result<std::vector<std::string>> allGather(std::string_view mine);
   std::unique_ptr<Impl> impl_;
+  std::optional<Problem> problem_;
 };
 
 // The devices of a mesh that this process runs.

@@ -68,7 +68,7 @@ public:
     std::vector<size_t> needed;
     for (size_t i = 0; i < kernels.size(); ++i)
       if (!kernels[i].standby || config_.collected) needed.push_back(i);
-    return compile(needed);
+    return compile(needed, true);
   }
 
   Result<std::byte*> allocate(int64_t, int64_t bytes) override { return memory_.allocate(bytes); }
@@ -224,7 +224,8 @@ private:
     phases.push_back({"open oneDNN", sinceMs(begin)});
     return Ok{};
   }
-  Status compile(const std::vector<size_t>& kernels);
+  // `shared`: all processes of the run compile the same now.
+  Status compile(const std::vector<size_t>& kernels, bool shared = false);
   CpuLevel level() const { return config_.level.value_or(hostCpuLevel()); }
   const KernelSource& sourceOf(size_t kernel) const {
     const auto kept = standby_.find(kernel);
@@ -270,7 +271,7 @@ private:
 };
 
 // Compiles the given kernels of the set.
-Status CpuBackend::compile(const std::vector<size_t>& kernels) {
+Status CpuBackend::compile(const std::vector<size_t>& kernels, bool shared) {
   auto begin = std::chrono::steady_clock::now();
   std::vector<SourceUnit> units;
   const auto other = [](const KernelSource& k, size_t i) { return k.name + "_" + std::to_string(i + 1); };
@@ -284,7 +285,21 @@ Status CpuBackend::compile(const std::vector<size_t>& kernels) {
   options.optLevel = std::min(optLevel_, 1);
   options.level = level();
   CpuCompileReport report;
+  if (shared) { // each process of a host compiles a part, which the others find in the cache
+    const Communicator::OnHost host = comm_->onHost();
+    std::vector<SourceUnit> own;
+    for (size_t i = 0; i < units.size(); ++i)
+      if (static_cast<int>(i) % host.count == host.index) own.push_back(units[i]);
+    if (!own.empty() && host.count > 1) {
+      DTC_TRY(const auto first, jit_.compile(own, options, &report));
+    }
+    if (Status s = comm_->barrier(); !s) return s;
+  }
+  const size_t compiledFirst = report.compiled;
+  const double firstMs = report.compileMs;
   DTC_TRY(auto module, jit_.compile(units, options, &report));
+  report.compiled += compiledFirst;
+  report.compileMs += firstMs;
   for (size_t number : kernels) {
     const KernelSource& k = sourceOf(number);
     functions_[number] = module.function<KernelFunction>(k.name);

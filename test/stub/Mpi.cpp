@@ -1,0 +1,24 @@
+// To be preloaded: a process of a run that ends or stops at its N-th message. DTC_STUB_MPI="RANK:N:SIGNAL". It interposes
+// functions of MPI's profiling interface.
+#define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
+#include <mpi.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <unistd.h>
+
+extern "C" __attribute__((visibility("default"))) int MPI_Isend(const void* data, int count,
+                                                                MPI_Datatype type, int to, int tag,
+                                                                MPI_Comm comm, MPI_Request* request) {
+  static int sent = 0;
+  int victim = 0, at = 0, signal = 0, rank = 0;
+  const char* what = std::getenv("DTC_STUB_MPI");
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  // Tag 0 is that of the start and the end of a run.
+  if (what && std::sscanf(what, "%d:%d:%d", &victim, &at, &signal) == 3 && rank == victim && tag > 0 &&
+      ++sent == at)
+    kill(getpid(), signal);
+  return PMPI_Isend(data, count, type, to, tag, comm, request);
+}
