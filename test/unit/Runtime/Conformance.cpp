@@ -13,12 +13,12 @@
 #include "dtc/Runtime/backend/emu/CudaEmuBackend.h"
 #include "dtc/Runtime/run/Executable.h"
 
+#include "MpiProcesses.h"
 #include "StubGpus.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 
 using namespace dtc;
@@ -58,20 +58,10 @@ protected:
   std::optional<StubGpus> stub;
   std::unique_ptr<Nvrtc> nvrtc;
 
-  // "mpi…": in processes that mpirun has started, each with its share of the devices (test/checks/mpi.py).
-  static Processes* processes() {
-    static const std::unique_ptr<Processes> opened = [] {
-      auto made = Processes::open(60);
-      EXPECT_TRUE(made) << made.error().message;
-      return made ? std::move(*made) : nullptr;
-    }();
-    return opened.get();
-  }
-
+  // "mpi-…": in processes, each with its share of the devices.
   void SetUp() override {
     const std::string_view name = GetParam();
-    if (name.starts_with("mpi") && !std::getenv("OMPI_COMM_WORLD_SIZE") && !std::getenv("PMI_SIZE"))
-      GTEST_SKIP() << "not started by mpirun";
+    if (name.starts_with("mpi") && !startedByMpirun()) GTEST_SKIP() << "not started by mpirun";
     if (name.starts_with("gpu-")) { // what this machine has
       auto driver = CudaDriver::open();
       if (!driver) GTEST_SKIP() << "no GPU: " << driver.error().message;
@@ -88,11 +78,11 @@ protected:
   std::unique_ptr<Backend> backend(int64_t numDevices) {
     const std::string_view name = GetParam();
     if (name.starts_with("mpi")) {
-      if (!processes()) return nullptr;
+      if (!mpiProcesses()) return nullptr;
       const int64_t each =
-          (numDevices + processes()->size() - 1) / processes()->size(); // the last ones may have none
+          (numDevices + mpiProcesses()->size() - 1) / mpiProcesses()->size(); // the last ones may have none
       return makeCpuBackend(jit, pool, each, {}, 1,
-                            makeProcessCommunicator(*processes(), each, name == "mpi-fixed"));
+                            makeProcessCommunicator(*mpiProcesses(), each, name == "mpi-fixed"));
     }
     if (name == "cpu") return makeCpuBackend(jit, pool, numDevices, {}, 1);
     if (name == "cuda-emu") return makeCudaEmuBackend(jit);

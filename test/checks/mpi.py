@@ -1,0 +1,145 @@
+"""Runs of several processes (--comm mpi), started by mpirun on this machine.
+
+- The communicators conform in 2, 3, 4 and 8 processes, with and without a fixed order.
+- Random programs have the bits of one process.
+- Models have the bits of one process with --reduction-order fixed, and pass --check without it, in 2, 4 and 8 processes.
+- Processes that differ, cannot start, are killed or stopped: one message, one exit code, no process is left."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+SAMPLE = "--seq 16 --batch 8 --mode train --optimizer sgd"
+MODELS = {
+    "gpt": f"gpt {SAMPLE} --layers 1 --parallel dp=2,tp=4,sp",
+    "experts": f"mixtral {SAMPLE} --layers 1 --parallel dp=2,ep=4",
+    "pipeline": f"llama {SAMPLE} --layers 4 --microbatches 2 --parallel pp=4,dp=2",
+    "context": f"llama {SAMPLE} --layers 1 --parallel cp=4,tp=2 --context ring",
+}
+INPUTS = ["--input", "*=randn(1,0.1)"]
+SEEDS = 6
+HOST_OP = """mesh @m = [a=4]
+func @main(%x: f32[8] @m{a}) -> (%s: f32[]) {
+  %s = sum %x
+  print %s
+  print %x
+  expect_close %s, 1.0
+  return %s
+}
+"""
+
+
+class Runs:
+    def __init__(self, context, folder):
+        self.context, self.folder = context, folder
+        root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        yields = {"OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
+                  "OMPI_MCA_hwloc_base_binding_policy": "none"}
+        self.env = [f"{k}={v}" for k, v in {**root, **yields}.items()]
+
+    def mpirun(self, *command, limit=120):
+        """The exit code and all text but mpirun's own."""
+        done = self.context.run("env", *self.env, "mpirun", *command, cwd=self.folder, limit=limit)
+        return done.returncode, done.stdout, done.stderr
+
+    def dtc(self, processes, *arguments, mpi=(), limit=120):
+        return self.mpirun("-n", processes, *mpi, self.context.dtc, "run", *arguments, "--comm", "mpi", limit=limit)
+
+    def expect(self, name, holds, why):
+        if holds:
+            self.context.passed()
+        else:
+            self.context.failed(f"mpi {name}", why)
+
+
+def unit(runs, name, processes, tests, count):
+    """Unit tests, in each process; mpirun returns the worst of their codes."""
+    binary = runs.context.build / "bin" / "dtc-unit"
+    code, out, err = runs.mpirun("-n", processes, "-x", "GTEST_COLOR=no", "-x", f"DTC_SEEDS={SEEDS}", binary,
+                                 f"--gtest_filter={tests}", limit=300)
+    good = code == 0 and f"[  PASSED  ] {count} test" in out and "SKIPPED" not in out and "FAILED" not in out
+    runs.expect(name, good, f"code {code}\n{out[-3000:]}{err[-1000:]}")
+
+
+def model(runs, name, flags):
+    text, fixed = runs.folder / f"{name}.dt", runs.folder / f"{name}.npz"
+    runs.context.run(runs.context.dtc, "model", *flags.split(), "-o", text)
+    alone = runs.context.run(runs.context.dtc, "run", text, *INPUTS, "--reduction-order", "fixed", "--output", fixed)
+    runs.expect(f"{name} alone", alone.returncode == 0, alone.stderr[-2000:])
+    for processes in (2, 4, 8):
+        own = runs.folder / f"{name}-{processes}.npz"
+        code, out, err = runs.dtc(processes, text, *INPUTS, "--reduction-order", "fixed", "--output", own)
+        same = code == 0 and own.exists() and own.read_bytes() == fixed.read_bytes()
+        runs.expect(f"{name} {processes}", same, f"code {code}, or other bits than in one process\n{err[-2000:]}")
+    code, out, err = runs.dtc(4, text, *INPUTS, "--check")
+    runs.expect(f"{name} --check", code == 0 and ": ok" in out and "FAIL" not in out, out[-2000:] + err[-2000:])
+
+
+FAULTS = [(victim, at, fault) for fault in (signal.SIGKILL, signal.SIGSTOP) for victim in (0, 1) for at in (1, 2, 3)]
+
+
+def fault_of(runs, victim, at, fault):
+    """A process that is killed or stopped at its N-th message."""
+    library, text = runs.context.build / "stub" / "libdtc-mpi-faults.so.1", runs.folder / "fault.dt"
+    code, out, err = runs.dtc(4, text, *INPUTS, "--comm-timeout", 2, limit=60,
+                              mpi=["-x", f"LD_PRELOAD={library}", "-x", f"DTC_STUB_MPI={victim}:{at}:{int(fault)}"])
+    # mpirun's own code, where it has seen the death of a process, is 128 + SIGKILL.
+    codes = (3, 137) if fault == signal.SIGKILL else (3,)
+    said = re.search(rf"no answer from rank {victim} on \S+", err)
+    where = re.search(rf"waits for rank [0-9,]*\b{victim}\b[0-9,]* at {re.escape(str(text))}:\d+:\d+: '\w+'", err)
+    runs.expect(f"{fault.name} of rank {victim} at message {at}", code in codes and said and where,
+                f"code {code}\n{err[-3000:]}")
+
+
+def messages(runs):
+    folder = runs.folder
+    (folder / "host.dt").write_text(HOST_OP)
+    code, out, err = runs.dtc(2, "host.dt", "--input", "*=const(0.125)")
+    lines = ["%s = 1.0", f"%2 = [{', '.join(['0.125'] * 8)}]", "s = 1.0"]
+    runs.expect("print once", code == 0 and out.splitlines() == lines, f"code {code}\n{out}{err}")
+    code, out, err = runs.dtc(2, "host.dt", "--input", "*=const(0.25)")
+    runs.expect("expect_close", code == 1 and err.count("error:") == 1 and "element [] is 2" in err, f"code {code}\n{err}")
+    for name in ("one", "two"):
+        (folder / name).mkdir()
+        (folder / name / "p.dt").write_text(HOST_OP.replace("1.0", "1.0" if name == "one" else "3.0"))
+    run = [runs.context.dtc, "run", "p.dt", "--comm", "mpi", "--input", "*=const(0.125)"]
+    code, out, err = runs.mpirun("-n", 1, "-wdir", folder / "one", *run, ":", "-n", 1, "-wdir", folder / "two", *run)
+    differs = r"rank 0 on \S+ p.dt:6:   expect_close %s, 1.0\n +rank 1 on \S+ p.dt:6:   expect_close %s, 3.0"
+    runs.expect("other program", code == 2 and re.search(differs, err), f"code {code}\n{err}")
+    (folder / "two" / "p.dt").unlink()
+    code, out, err = runs.mpirun("-n", 1, "-wdir", folder / "one", *run, ":", "-n", 1, "-wdir", folder / "two", *run)
+    runs.expect("missing program", code == 1 and re.search(r"rank 1 on \S+: cannot read p.dt", err), f"code {code}\n{err}")
+    for processes, flags, why in (
+            (3, [], "4 devices, which 3 processes cannot share equally"),
+            (2, ["--devices-per-process", 1], "2 processes with --devices-per-process 1 have 2"),
+            (2, ["--nan"], "--comm mpi does not support --nan yet"),
+            (2, ["--backend", "cuda-emu"], "--comm mpi needs --backend cpu")):
+        code, out, err = runs.dtc(processes, "host.dt", "--input", "*=const(0.125)", *flags)
+        runs.expect(f"{flags}", code == 2 and why in err, f"code {code}\n{err}")
+
+
+def check(context):
+    if not shutil.which("mpirun") or not (context.build / "bin" / "dtc-mpi.so").exists():
+        context.note("no runs of several processes: mpirun was not found, or the build has no plugin dtc-mpi.so")
+        return
+    with tempfile.TemporaryDirectory() as made, ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 2)) as pool, \
+            ThreadPoolExecutor(2) as waiting:
+        runs = Runs(context, Path(made))
+        tasks = [pool.submit(model, runs, name, flags) for name, flags in MODELS.items()]
+        tasks += [pool.submit(unit, runs, f"conformance {n} {kind}", n, f"*Conformance*/mpi_{kind}", 6)
+                  for n in (2, 3, 4, 8) for kind in ("any", "fixed")]
+        tasks += [pool.submit(unit, runs, "random programs", 4, "ProcessPrograms.*", 1), pool.submit(messages, runs)]
+        if (context.build / "stub" / "libdtc-mpi-faults.so.1").exists():
+            context.run(context.dtc, "model", *MODELS["gpt"].split(), "-o", runs.folder / "fault.dt")
+            tasks += [waiting.submit(fault_of, runs, *fault) for fault in FAULTS]
+        else:
+            context.note("no faults of processes: the stub was not built (a sanitizer's build has none)")
+        for task in tasks:
+            task.result()
+        left = subprocess.run(["pgrep", "-f", f"dtc run {made}"], capture_output=True, text=True).stdout.split()
+        runs.expect("no process is left", not left, f"processes {left}")
