@@ -29,6 +29,10 @@ config.substitutions.append(("%dtc", dtc))
 stub = config.dtc_build_root + "/stub"
 config.substitutions.append(("%stub", stub))
 config.substitutions.append((r"%gpus (\d+)", r"env LD_LIBRARY_PATH=%s DTC_STUB_GPUS=\1" % stub))
+# `%mpirun N %dtc …`: in N processes, more than there are cores.
+mpi = ["OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OMPI_MCA_rmaps_base_oversubscribe=1",
+       "OMPI_MCA_mpi_yield_when_idle=1", "OMPI_MCA_hwloc_base_binding_policy=none"]
+config.substitutions.append((r"%mpirun (\d+)", r"env %s mpirun -n \1" % " ".join(mpi)))
 config.substitutions.append(("%examples", config.dtc_source_root + "/examples"))
 
 path = [config.test_source_root + "/tools", config.dtc_llvm_tools, os.environ.get("PATH", "")]
@@ -59,6 +63,8 @@ if os.path.exists(stub + "/libcuda.so.1") and "jit" in config.available_features
     config.available_features.add("stub")
 if os.path.exists(config.dtc_build_root + "/bin/dtc-onednn.so"):
     config.available_features.add("onednn")
+if shutil.which("mpirun") and os.path.exists(config.dtc_build_root + "/bin/dtc-mpi.so"):
+    config.available_features.add("mpi")
 if shutil.which("bible"):  # of the package bible-kjv: the text of examples/text
     config.available_features.add("bible")
 processor = open("/proc/cpuinfo").read() if os.path.exists("/proc/cpuinfo") else ""

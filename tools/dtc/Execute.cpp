@@ -6,14 +6,12 @@
 #include "Sizes.h"
 #include "Timing.h"
 #include "TrainRun.h"
-#include "Version.h"
 
 #include "dtc/Api/PackageFile.h"
 #include "dtc/Check/run/RunCheck.h"
 #include "dtc/Files/Inputs.h"
 #include "dtc/Files/TensorFiles.h"
 #include "dtc/Files/TensorText.h"
-#include "dtc/IR/text/Text.h"
 #include "dtc/Passes/memory/PlanMemory.h"
 #include "dtc/Passes/simplify/Inline.h"
 #include "dtc/Runtime/trace/Trace.h"
@@ -26,7 +24,6 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <sstream>
 
 namespace dtc {
 namespace {
@@ -54,7 +51,7 @@ public:
   bool passed = true; // the verdict of --check and --nan
 
 private:
-  Status loopCarries();
+  Status loopCarries() { return checkCarries(env_, o_, scheduled_, func(), results_); }
   Status openTraining();
   Status bind();
   Status lower(Stage to);
@@ -76,7 +73,6 @@ private:
   [[nodiscard]] bool trains() const { return training_ && o_.loop; }
   [[nodiscard]] bool speaks() const { return !job_ || job_->speaks(); }
   [[nodiscard]] bool wantsReference() const { return (o_.check || o_.nan) && speaks(); }
-  Status startJob();
   Status report();
   [[nodiscard]] std::vector<const RunResult*> printed() const;
   // The CPU and the emulator always compute f32 matmuls in f32.
@@ -111,30 +107,6 @@ private:
   CheckReport check_;
   std::optional<NanSearch> nans_;
 };
-
-// --loop needs at least one carried result; else each iteration would repeat the same step.
-Status Execution::loopCarries() {
-  if (o_.loop < 2) return Ok{};
-  std::vector<std::string> carried;
-  for (auto [r, argument] : carriedResults(scheduled_, func()))
-    carried.push_back(
-        (results_.all[r].userName.empty() ? results_.all[r].name : results_.all[r].userName) + " into %" +
-        std::string(scheduled_.strings[scheduled_[scheduled_[func()].args[argument].value].name]));
-  const std::string n = std::to_string(o_.loop);
-  if (carried.empty())
-    return usageError("--loop " + n + " would repeat the same step " + n + " times: no result of @" +
-                      std::string(scheduled_.strings[scheduled_[func()].name]) +
-                      " is carried into an argument\n  in .dt, add {carry = true} to each result that is the "
-                      "next step's argument of the same name\n  in JAX, donate the state: jax.jit(step, "
-                      "donate_argnums=...)\n  to time the same step, use --repeat " +
-                      n);
-  if (!looksLikeMlir(scheduled_.source.text)) return Ok{};
-  std::string list; // the importer paired them: show the pairs
-  for (size_t i = 0; i < std::min<size_t>(carried.size(), 4); ++i) list += (i ? ", " : "") + carried[i];
-  if (carried.size() > 4) list += " and " + std::to_string(carried.size() - 4) + " more";
-  env_.err("note: --loop carries " + list + " (from the donated arguments)\n");
-  return Ok{};
-}
 
 // Opens the data, the log and the checkpoints: what is wrong with them is known before anything is compiled.
 Status Execution::openTraining() {
@@ -402,18 +374,6 @@ Status Execution::explainNan(int64_t step) {
   return nan(at);
 }
 
-// The devices are shared equally, and all processes are about to run the same.
-Status Execution::startJob() {
-  if (!job_) return Ok{};
-  std::string document = versionText() + "\n";
-  for (size_t i = 1; i < env_.commandLine.size(); ++i) document += "argument: " + env_.commandLine[i] + "\n";
-  size_t number = 0;
-  std::istringstream text(scheduled_.source.text);
-  for (std::string line; std::getline(text, line);)
-    document += scheduled_.source.name + ":" + std::to_string(++number) + ": " + line + "\n";
-  return job_->start(document + printModule(scheduled_));
-}
-
 Status Execution::execute() {
   if (job_)
     if (Status s = checkProcesses(o_, session_.numDevices(), job_->processes().size()); !s) return s;
@@ -432,7 +392,8 @@ Status Execution::execute() {
       for (int64_t p = 0; p < executable_->mesh().numDevices(); ++p)
         if (executable_->functionAt(p) == s.function) logStep(s, p);
   if (o_.nan) nans_.emplace(scheduled_, func(), *executable_);
-  if (Status s = startJob(); !s) return s;
+  if (job_)
+    if (Status s = job_->start(env_, scheduled_); !s) return s;
   if (Status s = trains() ? runTraining() : runSteps(); !s) return s;
   if (Status s = executable_->gatherResults(); !s) return s;
   if (job_) job_->ran();

@@ -1,5 +1,7 @@
 #include "Job.h"
+#include "Version.h"
 
+#include "dtc/IR/text/Text.h"
 #include "dtc/Support/Cores.h"
 
 #include <algorithm>
@@ -68,7 +70,18 @@ Status Job::different(const std::string& document) {
   return usageError("the processes do not run the same program" + line(0, first) + line(rank, other));
 }
 
-Status Job::start(const std::string& document) {
+// What all processes must have in common, with lines that can be named in an error.
+static std::string documentOf(const Environment& env, const Module& scheduled) {
+  std::string document = versionText() + "\n";
+  for (size_t i = 1; i < env.commandLine.size(); ++i) document += "argument: " + env.commandLine[i] + "\n";
+  size_t number = 0;
+  for (std::string_view line : linesOf(scheduled.source.text))
+    document += scheduled.source.name + ":" + std::to_string(++number) + ": " + std::string(line) + "\n";
+  return document + printModule(scheduled);
+}
+
+Status Job::start(const Environment& env, const Module& scheduled) {
+  const std::string document = documentOf(env, scheduled);
   DTC_TRY(const auto all, processes_->round(std::to_string(hashOf(document))));
   if (std::ranges::count(all, all[0]) != std::ssize(all)) {
     phase_ = Phase::Ran; // all see this error

@@ -1,6 +1,7 @@
 #pragma once
 // A run of several processes (--comm mpi): process 0 speaks, and all end with the same exit code.
 #include "Environment.h"
+#include "dtc/IR/Module.h"
 #include "dtc/Runtime/comm/Processes.h"
 #include <memory>
 
@@ -16,9 +17,9 @@ public:
   // Cores for each process of this host.
   [[nodiscard]] int threads() const;
 
-  // Before the first step: all processes are ready and have the same `document`, the lines of which are the program and all
-  // that decides how it runs. Error (Usage): they differ, with the first line that does; or the error of another process.
-  [[nodiscard]] Status start(const std::string& document);
+  // Before the first step: all processes are ready and have the same version, arguments and program (its source, and as it
+  // is scheduled). Error (Usage): they differ, with the first line that does; or the error of another process.
+  [[nodiscard]] Status start(const Environment&, const Module& scheduled);
   // All messages of a run have arrived.
   void ran() { phase_ = Phase::Ran; }
   // Before another entry of the program.

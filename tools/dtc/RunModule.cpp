@@ -3,6 +3,7 @@
 #include "Sizes.h"
 
 #include "dtc/Api/PackageFile.h"
+#include "dtc/StableHlo/import/Import.h"
 
 #include <algorithm>
 
@@ -51,6 +52,29 @@ Result<RunOptions> withBoundSizes(Environment& env, const RunOptions& o) {
   DTC_TRY(const auto sizes, sizesFromInputs(imported.module, main, o.inputs));
   for (const auto& [name, size] : sizes) out.program.dims.push_back(name + "=" + std::to_string(size));
   return out;
+}
+
+Status checkCarries(Environment& env, const RunOptions& o, const Module& m, FuncId f,
+                    const RunResults& results) {
+  if (o.loop < 2) return Ok{};
+  std::vector<std::string> carried;
+  for (auto [r, argument] : carriedResults(m, f))
+    carried.push_back((results.all[r].userName.empty() ? results.all[r].name : results.all[r].userName) +
+                      " into %" + std::string(m.strings[m[m[f].args[argument].value].name]));
+  const std::string n = std::to_string(o.loop);
+  if (carried.empty())
+    return usageError("--loop " + n + " would repeat the same step " + n + " times: no result of @" +
+                      std::string(m.strings[m[f].name]) +
+                      " is carried into an argument\n  in .dt, add {carry = true} to each result that is the "
+                      "next step's argument of the same name\n  in JAX, donate the state: jax.jit(step, "
+                      "donate_argnums=...)\n  to time the same step, use --repeat " +
+                      n);
+  if (!looksLikeMlir(m.source.text)) return Ok{};
+  std::string list; // the importer paired them: show the pairs
+  for (size_t i = 0; i < std::min<size_t>(carried.size(), 4); ++i) list += (i ? ", " : "") + carried[i];
+  if (carried.size() > 4) list += " and " + std::to_string(carried.size() - 4) + " more";
+  env.err("note: --loop carries " + list + " (from the donated arguments)\n");
+  return Ok{};
 }
 
 Status usePackage(Environment& env, RunOptions& o) {
