@@ -247,12 +247,17 @@ Status Execution::runOnce(bool counts, bool last) {
   hooks.printSelf = this;
   if (o_.logOps || nans_) hooks.afterStep = &stepHook;
   hooks.self = this;
+  if (hooks.time) // all processes begin together, so that their times can be compared
+    if (Status s = backend_->communicator().barrier(); !s) return s;
   auto begin = Clock::now();
   if (Status s = executable_->run(hooks); !s) return s;
+  const double ms = msSince(begin);
   if (!counts) return Ok{};
-  if (hooks.time) stats_.add(*executable_);
+  if (hooks.time)
+    if (Status s = executable_->gatherEvents(); !s) return s;
+  if (hooks.time && speaks()) stats_.add(*executable_);
   if (hooks.time && executable_->hasGraphs() && !stats_.runMs.empty()) return Ok{};
-  stats_.runMs.push_back(msSince(begin));
+  stats_.runMs.push_back(ms);
   stats_.host.push_back(executable_->hostCost());
   return Ok{};
 }
@@ -375,8 +380,8 @@ Status Execution::explainNan(int64_t step) {
 }
 
 Status Execution::execute() {
-  if (job_)
-    if (Status s = checkProcesses(o_, session_.numDevices(), job_->processes().size()); !s) return s;
+  if (Status s = job_ ? checkProcesses(o_, session_.numDevices(), job_->processes().size()) : Ok{}; !s)
+    return s;
   DTC_TRY(backend_, makeBackend());
   env_.status.at("compiling kernels");
   if (o_.nan) // operands are inspected after their last use
@@ -392,8 +397,7 @@ Status Execution::execute() {
       for (int64_t p = 0; p < executable_->mesh().numDevices(); ++p)
         if (executable_->functionAt(p) == s.function) logStep(s, p);
   if (o_.nan) nans_.emplace(scheduled_, func(), *executable_);
-  if (job_)
-    if (Status s = job_->start(env_, scheduled_); !s) return s;
+  if (Status s = job_ ? job_->start(env_, scheduled_) : Ok{}; !s) return s;
   if (Status s = trains() ? runTraining() : runSteps(); !s) return s;
   if (Status s = executable_->gatherResults(); !s) return s;
   if (job_) job_->ran();

@@ -41,7 +41,6 @@ static Status checkMpiFlags(const RunOptions& o) {
   const std::pair<bool, const char*> flags[] = {
       {o.nan, "--nan"},
       {o.logOps, "--log-ops"},
-      {!o.trace.empty(), "--trace"},
       {!o.commDump.empty(), "--comm-dump"},
       {o.train != TrainFlags(), "a training run (--data, --checkpoint, --log, --eval)"},
   };

@@ -252,6 +252,26 @@ Status Executable::gatherResults() {
   return Ok{};
 }
 
+Status Executable::gatherEvents() {
+  Impl& x = *impl_;
+  if (x.program.numHere() == x.program.numDevices()) return Ok{};
+  std::vector<StepEvent>& events = x.events;
+  const std::string mine(reinterpret_cast<const char*>(events.data()), events.size() * sizeof(StepEvent));
+  DTC_TRY(const std::vector<std::string> all, x.backend.communicator().gather(mine));
+  if (all.empty()) return Ok{};
+  events.clear();
+  std::map<uint64_t, int64_t> work;     // by rendezvous: when its last member arrived
+  for (const std::string& text : all) { // in the order of devices
+    const size_t first = events.size();
+    events.resize(first + text.size() / sizeof(StepEvent));
+    std::memcpy(events.data() + first, text.data(), (events.size() - first) * sizeof(StepEvent));
+  }
+  for (const StepEvent& e : events) work[e.rendezvous] = std::max(work[e.rendezvous], e.beginNs);
+  for (StepEvent& e : events)
+    if (e.rendezvous >> 32) e.workNs = std::min(work[e.rendezvous], e.endNs);
+  return Ok{};
+}
+
 Result<std::vector<Replica>> Executable::replicas(size_t i) const {
   const Impl& x = *impl_;
   const FuncResult& r = x.entry().results[i];

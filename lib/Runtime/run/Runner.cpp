@@ -43,7 +43,7 @@ Status Runner::run(StepList DeviceProgram::* steps, const RunHooks& hooks, std::
   exchanges_ = 0;
   rendezvousNumber_ = 0;
   workers_ = serial_ || hooks.afterStep || backend_.asynchronous() ? 1 : pool_.size();
-  for (auto& m : rendezvous_) m->arrived = 0;
+  for (auto& m : rendezvous_) m->arrived = m->count = 0;
   for (int64_t p = 0; p < program_.numDevices(); ++p) {
     Device& d = device(p);
     d.frames.assign(1, Frame{Frame::Body, &(program_.at(p).*steps)});
@@ -296,7 +296,8 @@ bool Runner::rendezvous(int64_t coordinate, const Step& s, int worker) {
     std::lock_guard lock(mutex_);
     if (++state.arrived < r.here) return false; // the last to arrive wakes the others
     state.arrived = 0;
-    state.number = ++rendezvousNumber_;
+    // Of a group in several processes the same number in all.
+    state.number = r.spans() ? (uint64_t{number} + 1) << 32 | ++state.count : ++rendezvousNumber_;
     if (hooks_->time) state.workNs = now();
     if (r.spans()) ++exchanges_;
   }

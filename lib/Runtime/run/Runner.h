@@ -45,6 +45,7 @@ private:
     std::atomic<uint32_t> sharesLeft{0};
     int64_t workNs = 0;
     uint64_t number = 0;
+    uint32_t count = 0; // in this run
   };
   struct Work {
     enum Kind : uint8_t { Advance, Part, Share, Exchange } kind = Advance;

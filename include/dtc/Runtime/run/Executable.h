@@ -84,6 +84,8 @@ public:
   // In a run of several processes: brings the results of the last run to process 0. All processes call it before one
   // asks for results.
   [[nodiscard]] Status gatherResults();
+  // The same for the events of the last timed run.
+  [[nodiscard]] Status gatherEvents();
   // Result i of the last run as a global tensor. The first replica of each shard.
   [[nodiscard]] size_t numResults() const;
   [[nodiscard]] Result<Tensor> result(size_t i) const;
