@@ -1,5 +1,5 @@
-// To be preloaded: a process of a run that ends or stops at its N-th message. DTC_STUB_MPI="RANK:N:SIGNAL". It interposes
-// functions of MPI's profiling interface.
+// To be preloaded: a process of a run that ends or stops at its N-th message. DTC_STUB_MPI="RANK:N:SIGNAL". It
+// interposes functions of MPI's profiling interface.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>

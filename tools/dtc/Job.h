@@ -17,8 +17,9 @@ public:
   // Cores for each process of this host.
   [[nodiscard]] int threads() const;
 
-  // Before the first step: all processes are ready and have the same version, arguments and program (its source, and as it
-  // is scheduled). Error (Usage): they differ, with the first line that does; or the error of another process.
+  // Before the first step: all processes are ready and have the same version, arguments and program (its
+  // source, and as it is scheduled). Error (Usage): they differ, with the first line that does; or the error of
+  // another process.
   [[nodiscard]] Status start(const Environment&, const Module& scheduled);
   // All messages of a run have arrived.
   void ran() { phase_ = Phase::Ran; }

@@ -60,8 +60,9 @@ public:
 // f32 and are rounded once. Max and min propagate NaN and order +0 above -0.
 [[nodiscard]] std::unique_ptr<Communicator> makeLocalCommunicator();
 
-// For devices of several processes, each of which runs `perProcess` of them, in the order of ranks. `fixedOrder`: sums of
-// floats combine all members in index order, as in one process; otherwise first those of each process.
+// For devices of several processes, each of which runs `perProcess` of them, in the order of ranks.
+// `fixedOrder`: sums of floats combine all members in index order, as in one process; otherwise first those of
+// each process.
 [[nodiscard]] std::unique_ptr<Communicator> makeProcessCommunicator(Processes& processes, int64_t perProcess,
                                                                     bool fixedOrder);
 

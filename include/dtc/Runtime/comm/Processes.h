@@ -37,8 +37,8 @@ struct ProcessExchange {
 
 class Processes {
 public:
-  // Starts MPI in a thread of its own. `timeoutSeconds`: after this time in one exchange the run fails. Error (Machine): the
-  // plugin dtc-mpi.so or MPI is missing (with what to install).
+  // Starts MPI in a thread of its own. `timeoutSeconds`: after this time in one exchange the run fails. Error
+  // (Machine): the plugin dtc-mpi.so or MPI is missing (with what to install).
   [[nodiscard]] static Result<std::unique_ptr<Processes>> open(double timeoutSeconds);
   // After an error on any process the others are ended, too. Else all processes have to come here.
   ~Processes();
