@@ -262,8 +262,8 @@ Status Execution::runOnce(bool counts, bool last) {
   return Ok{};
 }
 
-// Sets all arguments before the first run; later, only those whose buffers the last run may have overwritten.
-// With --loop, carried results become their arguments.
+// Sets all arguments before the first run; later, only those whose buffers the last run may have overwritten, or with
+// --loop those that are not carried.
 Status Execution::setArguments(bool first) {
   if (!first && o_.loop)
     if (Status s = executable_->carryOver(); !s) return s;

@@ -167,12 +167,14 @@ BorrowedRun::BorrowedRun(const Module& m, Program& program, Backend& backend, co
   };
   std::vector<Numbered> all;
   program.movable.resize(devices);
-  for (size_t p = 0; p < devices; ++p)
+  for (size_t p = 0; p < devices; ++p) {
+    if (!program.arenas[p]) continue; // a device of another process
     for (const Candidate& c : candidates(m, static_cast<int64_t>(p), kept)) {
       std::byte* own = program.arenas[p] + c.offset;
       all.push_back({{own, c.bytes}, {static_cast<int64_t>(p), program.movable[p].size(), own}, c.number});
       program.movable[p].push_back({c.offset, c.offset + c.bytes, own});
     }
+  }
   std::ranges::sort(all, {}, [](const Numbered& n) { return n.memory.at; });
   std::vector<MemoryRange> memory;
   for (const Numbered& n : all) {

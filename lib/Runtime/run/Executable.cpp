@@ -30,7 +30,7 @@ struct Executable::Impl {
   std::vector<StepEvent> events;
   std::vector<int64_t> live;
   std::vector<Backend::Phase> phases;
-  std::unique_ptr<BorrowedRun> borrowed;                // null in a run of several processes
+  std::unique_ptr<BorrowedRun> borrowed;
   std::map<std::pair<ValueId, int64_t>, Tensor> remote; // results on devices of other processes
 
   [[nodiscard]] const Function& entry() const { return m[program.programs[0].func]; }
@@ -100,7 +100,7 @@ Result<std::unique_ptr<Executable>> Executable::load(Module& m, FuncId f, Backen
   impl->live = liveBytesOf(impl->program);
   std::unique_ptr<Executable> made(new Executable(std::move(impl)));
   Impl& x = *made->impl_;
-  if (!spans) x.borrowed = std::make_unique<BorrowedRun>(m, x.program, backend, made->keptArguments());
+  x.borrowed = std::make_unique<BorrowedRun>(m, x.program, backend, made->keptArguments());
   return made;
 }
 
@@ -134,7 +134,8 @@ Status Executable::setArgument(size_t i, const TensorSource& global) {
 Status Executable::keepArgument(size_t i) { return impl_->borrowed->keep(i); }
 
 Status Executable::runOn(const Borrowing& tensors, const RunHooks& hooks) {
-  if (!impl_->borrowed) return usageError("tensors of the caller cannot be used in several processes yet");
+  if (std::ranges::find(impl_->program.arenas, nullptr) != impl_->program.arenas.end())
+    return usageError("tensors of the caller cannot be used in several processes yet");
   if (Status s = impl_->borrowed->begin(tensors); !s) return s;
   if (Status s = run(hooks); !s) return s;
   return impl_->borrowed->end(tensors);

@@ -129,7 +129,8 @@ PlacedGemm transposed(PlacedGemm g) {
 // The matmul as a convolution along the rows of a, with b as a window of one point; null if the result or an operand
 // has strides or a dtype for which there is no fast one.
 std::unique_ptr<DtcConv> asConvolution(const DtcGemm& g) {
-  const bool rows = g.yN == 1 && g.yM >= g.n && (g.aK == 1 ? g.aM >= g.k : g.aM == 1) && g.bK != 0 && g.bN != 0;
+  const bool rows =
+      g.yN == 1 && g.yM >= g.n && (g.aK == 1 ? g.aM >= g.k : g.aM == 1) && g.bK != 0 && g.bN != 0;
   const bool f32 = g.type == DtcGemmF32 && g.aType == g.type && g.bType == g.type;
   if (!rows || !f32 || g.batch != 1 || (g.bias && g.biasStride != 1)) return nullptr;
   constexpr int64_t kFewest = 8; // elements of a vector
