@@ -232,6 +232,16 @@ std::string formatOf(const ViewOptions& o) {
   return "text";
 }
 
+// Error (Usage): the name of the output asks for a picture that is not drawn.
+Status checkOutput(const ViewOptions& o) {
+  if (!o.format.empty()) return Ok{};
+  for (std::string_view ending : {".pdf", ".png", ".jpg", ".jpeg", ".gif", ".webp", ".ps", ".eps"})
+    if (o.out.ends_with(ending))
+      return usageError("drawings are .svg or .html, or .dot for graphs, not " + std::string(ending) +
+                        ": a browser or rsvg-convert makes it from an .svg");
+  return Ok{};
+}
+
 Result<int> runViewLogs(Environment& env, const ViewOptions& o) {
   const ProgramOptions& p = o.program;
   const bool programFlags = !o.what.empty() || !p.entry.empty() || !p.meshes.empty() || !p.dims.empty() ||
@@ -265,6 +275,7 @@ Result<int> runViewTrace(Environment& env, const ViewOptions& o) {
 
 Result<int> runView(Environment& env, ViewOptions& o) {
   DTC_TRY(const bool trace, isTrace(env, o.program.file));
+  if (Status s = checkOutput(o); !s) return s.error();
   if (trace) return runViewTrace(env, o);
   if ((o.json && o.what != "schedule") || !o.traced.empty() || !o.machine.empty())
     return usageError("--program and --machine are for traces of `dtc run --trace`, --json for those and for "
@@ -311,7 +322,7 @@ Verb viewVerb() {
     app.add_option("--value", o->values, "the same, or a metric of logs; '*' selects all")
         ->type_name("%v")
         ->allow_extra_args(false);
-    app.add_option("--what", o->what, "what to draw")
+    app.add_option("--what", o->what, "what to draw (default: sharding); layout is text only")
         ->type_name("sharding|mesh|layout|graph|schedule")
         ->check(CLI::IsMember({"sharding", "mesh", "layout", "graph", "schedule"}).description(""));
     addPipelineOption(app, o->lowering);
@@ -325,7 +336,8 @@ Verb viewVerb() {
     app.add_option("--machine", o->machine, "of a trace: the model's machine, in 1/s and s")
         ->type_name("nominal|flops=N,memory=N,link=N,latency=N,launch=N");
     app.add_option("--format", o->format,
-                   "output format (default: by OUT's name, or text); svg and html are self-contained")
+                   "output format (default: by OUT's name, or text); svg and html are self-contained, dot is "
+                   "for graphs")
         ->type_name("text|svg|html|dot")
         ->check(CLI::IsMember({"text", "svg", "html", "dot"}).description(""));
     return [o](Environment& env) { return runView(env, *o); };

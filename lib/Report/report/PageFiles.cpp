@@ -1,6 +1,9 @@
 #include "report/PageFiles.h"
 
 #include "dtc/Support/EmbeddedFile.h"
+#include "view/Palette.h"
+
+#include <nlohmann/json.hpp>
 
 namespace dtc {
 
@@ -26,6 +29,8 @@ std::string inScript(std::string text) {
 std::string pageOf(const std::string& title, std::span<const char* const> scripts, std::string json) {
   std::string page(pageFile("report.html")), script;
   for (const char* name : scripts) script += pageFile(name);
+  constexpr std::string_view kPalette = "/*PALETTE*/[]";
+  script.replace(script.find(kPalette), kPalette.size(), nlohmann::json(kAxisColors).dump());
   // The data is last, since it may contain the other marks.
   for (const auto& [mark, text] :
        {std::pair("/*TITLE*/", title), std::pair("/*STYLE*/", pageFile("report.css")),

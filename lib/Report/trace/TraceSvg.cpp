@@ -1,10 +1,10 @@
 // A comparison as a drawing: per device and stream the measured bars above the modelled ones.
 #include "trace/TraceDrawing.h"
 #include "view/Axis.h"
+#include "view/Palette.h"
 #include "view/Svg.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 
@@ -16,10 +16,6 @@ constexpr size_t kLeft = 190, kRight = kMargin + kWidth;  // the ends of rows of
 constexpr size_t kBar = 20, kStreamGap = 10, kMark = 4;   // heights of a bar, between streams, of marks
 constexpr size_t kMostDevices = 8, kMostOps = 15, kLetter = 6;
 
-// The colors of streams, those of a report's page: of computation, then of mesh axes.
-constexpr std::array<const char*, 8> kAxes = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                              "#e69f00", "#56b4e9", "#8c6d31", "#999999"};
-
 std::string style() {
   std::string rules =
       "text{font:13px system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;fill:#1f2328}"
@@ -30,8 +26,8 @@ std::string style() {
       "rect{stroke:#57606a;stroke-width:.5}.thin{stroke:none}.compute{fill:#9fc5e8}.rest{fill:#e4e7eb}"
       ".wait{fill:#8250df;stroke:none}.model{opacity:.7}.exposed{fill:#b3261e;stroke:none}.page{fill:#fff;"
       "stroke:none}";
-  for (size_t i = 0; i < kAxes.size(); ++i)
-    rules += ".a" + std::to_string(i) + "{fill:" + kAxes[i] + ";fill-opacity:.45}";
+  for (size_t i = 0; i < kAxisColors.size(); ++i)
+    rules += ".a" + std::to_string(i) + "{fill:" + kAxisColors[i] + ";fill-opacity:.45}";
   return rules +
          "@media(prefers-color-scheme:dark){body{background:#0d1117}text{fill:#e6edf3}.fact{fill:#9198a1}"
          ".grid{stroke:#2a313c}.axis{stroke:#6e7681}.page{fill:#0d1117}.compute{fill:#1f4e79}.rest{fill:#"
@@ -200,7 +196,7 @@ private:
     return "a" +
            std::to_string(static_cast<size_t>(std::count(
                               c_.mesh.begin(), c_.mesh.begin() + static_cast<std::ptrdiff_t>(at), ' ')) %
-                          kAxes.size());
+                          kAxisColors.size());
   }
 
   void legend() {

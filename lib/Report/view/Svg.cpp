@@ -40,11 +40,11 @@ void Svg::text(size_t x, size_t y, std::string_view what, std::string_view cls) 
 }
 
 void Svg::box(size_t x, size_t y, size_t width, size_t height, std::string_view cls, std::string_view tip,
-              int hue) {
+              std::string_view fill) {
   body_ += "<rect x=\"" + std::to_string(x) + "\" y=\"" + std::to_string(y) + "\" width=\"" +
            std::to_string(width) + "\" height=\"" + std::to_string(height) + "\" class=\"" +
            std::string(cls) + "\"";
-  if (hue >= 0) body_ += " style=\"fill:hsl(" + std::to_string(hue) + ",60%,85%)\"";
+  if (!fill.empty()) body_ += " style=\"fill:" + std::string(fill) + "\"";
   body_ += tip.empty() ? "/>\n" : "><title>" + escapedXml(tip) + "</title></rect>\n";
   reach(x + width, y + height);
 }
@@ -103,7 +103,9 @@ std::string Svg::finish(std::string_view style) const {
   constexpr std::string_view kStyle =
       "text{font:13px monospace;fill:#222}.title{font-weight:bold}.fact{fill:#555}.mid{text-anchor:middle}"
       "rect{fill:#eef;stroke:#446}.pending{stroke-dasharray:4 2;stroke-width:2}.frame{fill:none;stroke:#aaa}"
-      ".edge{stroke:#888}.arrow{fill:none;stroke:#888}.collective{fill:#fed}.end{text-anchor:end}.rest{fill:#"
+      ".edge{stroke:#888}.arrow{fill:none;stroke:#888}.collective{fill:#fed}.busy{fill:#cfe2f3}.busy.thin{"
+      "fill:#9fc5e8}.collective.thin{fill:#f0b27a}"
+      ".peak{stroke:#b3261e;stroke-dasharray:5 3}.end{text-anchor:end}.rest{fill:#"
       "eee}.exposed{fill:#b3261e;stroke:none}.waits{fill:#fff;stroke:#8250df;stroke-dasharray:2 "
       "2}.thin{stroke:none}.grid{stroke:#ddd}.page{fill:#fff;stroke:none}";
   constexpr const char* kArrow = "<defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7.5\" refY=\"4\" "

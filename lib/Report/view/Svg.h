@@ -13,9 +13,9 @@ namespace dtc {
 class Svg {
 public:
   void text(size_t x, size_t y, std::string_view what, std::string_view cls = {}); // y: the base line
-  // A box with a tooltip.
+  // A box with a tooltip. `fill`: a color, if it is not that of the class.
   void box(size_t x, size_t y, size_t width, size_t height, std::string_view cls, std::string_view tip = {},
-           int hue = -1);
+           std::string_view fill = {});
   void line(size_t x1, size_t y1, size_t x2, size_t y2, std::string_view cls = "edge");
   // A line through points, of which the ends may have a fraction, and a point.
   struct Point {

@@ -90,9 +90,9 @@ std::string pipelineText(const PipelineRun& run, size_t columns) {
 
 size_t drawPipeline(Svg& svg, const PipelineRun& run, size_t top) {
   constexpr size_t kRow = 30, kLeft = 70;
-  constexpr int kHues[] = {210, 130, 35};
+  constexpr std::string_view kFills[] = {"#bcd7f0", "#c4e8cd", "#f3ddb3"}; // by phase
   const size_t label = longestLabel(run);
-  const double width = std::clamp(columnsNeeded(run, label) * kLetterWidth, 600.0, 6000.0);
+  const double width = std::clamp(columnsNeeded(run, label) * kLetterWidth, 600.0, 1600.0);
   const double scale = width / std::max(lengthOf(run), 1e-30);
   svg.text(10, top, pipelineTitle(run), "title");
   for (size_t d = 0; d < run.order.size(); ++d) {
@@ -104,19 +104,13 @@ size_t drawPipeline(Svg& svg, const PipelineRun& run, size_t top) {
       if (end <= x) continue;
       const std::string text = labelOf(run, a);
       svg.box(x, y, end - x, kRow - 4, "cell", text + "\n" + timeText(a.begin) + " to " + timeText(a.end),
-              kHues[static_cast<size_t>(a.phase)]);
+              kFills[static_cast<size_t>(a.phase)]);
       if (text.size() * kLetterWidth + 4 <= end - x) svg.text(x + 3, y + 17, text, "fact");
     }
   }
   const size_t axis = top + 20 + run.order.size() * kRow + 10;
   const auto right = kLeft + static_cast<size_t>(width);
-  svg.line(kLeft, axis, right, axis);
-  for (size_t tick = 0; tick <= 4; ++tick) {
-    const size_t x = kLeft + tick * static_cast<size_t>(width) / 4;
-    svg.line(x, axis, x, axis + 5);
-    svg.text(tick == 4 ? x - 40 : x, axis + 20, timeText(lengthOf(run) * static_cast<double>(tick) / 4),
-             "fact");
-  }
+  drawTimeAxis(svg, lengthOf(run), kLeft, right, axis);
   std::string key = "F: forward, B: backward";
   if (run.shape.splitsWeights) key += ", W: gradients of weights";
   svg.text(kLeft, axis + 42, key + "; times on the nominal machine, without messages", "fact");

@@ -7,10 +7,13 @@
 #include "dtc/Report/view/View.h"
 #include "dtc/Support/Units.h"
 #include "explain/ReportText.h"
+#include "explain/StepNames.h"
+#include "view/Axis.h"
 #include "view/PipelineDrawing.h"
 #include "view/Svg.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace dtc {
 static std::string axesText(const Module& m, OpId o) {
@@ -25,7 +28,7 @@ static std::string axesText(const Module& m, OpId o) {
   return text;
 }
 
-static ViewSchedule::Step stepOf(const Module& m, OpId o, const Naming& names) {
+static ViewSchedule::Step stepOf(const Module& m, OpId o, const Naming& names, const StepNames& labels) {
   const OpRecord& record = m.record(o);
   ViewSchedule::Step step;
   step.what = record.name;
@@ -33,6 +36,8 @@ static ViewSchedule::Step stepOf(const Module& m, OpId o, const Naming& names) {
   if (AttrId kind = m.attr(o, "kind"); kind.valid() && record.regions == RegionKind::Fused)
     step.what = std::string(m.strings[m.attrs[kind].text]);
   for (uint32_t r = 0; r < m[o].numResults; ++r) step.result += (r ? ", " : "") + names(m.result(o, r));
+  const std::string of = labels.step(o);
+  step.label = labels.kind(o) + (of.empty() ? "" : " ") + of;
   return step;
 }
 
@@ -47,6 +52,7 @@ Result<ViewSchedule> viewSchedule(const Module& m, FuncId f) {
       "func @" + std::string(m.strings[m[f].name]) + ", on " + (devices.empty() ? "each device" : devices);
   s.arena = plan->arenaBytes;
   const Naming names(m, f);
+  const StepNames labels(m, f);
   std::vector<size_t> stepAt(plan->numPositions + 1, 0); // by position: the current step
   size_t filled = 0;
   for (OpId o : m[m[f].body].ops) {
@@ -54,11 +60,11 @@ Result<ViewSchedule> viewSchedule(const Module& m, FuncId f) {
     const size_t end =
         at == plan->position.end() ? filled : std::min<size_t>(at->second[1] + 1, stepAt.size());
     for (; filled < end; ++filled) stepAt[filled] = s.steps.size();
-    s.steps.push_back(stepOf(m, o, names));
+    s.steps.push_back(stepOf(m, o, names, labels));
   }
   for (; filled < stepAt.size() && !s.steps.empty(); ++filled) stepAt[filled] = s.steps.size() - 1;
   for (const MemoryPlan::Buffer& b : plan->buffers) {
-    ViewSchedule::Buffer buffer{names(b.value), b.offset, b.bytes, {}};
+    ViewSchedule::Buffer buffer{names(b.value), labels.buffer(b.value), b.offset, b.bytes, {}};
     for (const MemoryPlan::Range& r : b.live) {
       const size_t last = std::min<size_t>(r.last, stepAt.size() - 1);
       buffer.live.emplace_back(stepAt[std::min<size_t>(r.first, last)], stepAt[last]);
@@ -102,40 +108,89 @@ std::string scheduleText(const ViewSchedule& s, size_t columns) {
   return text;
 }
 
-constexpr size_t kStep = 26, kLane = 30, kLeft = 130;
+namespace {
 
-// One lane per stream, one box per step.
-static size_t drawStreams(Svg& svg, const ViewSchedule& s, size_t y) {
-  std::vector<std::string> lanes;
-  for (size_t i = 0; i < s.steps.size(); ++i) {
-    auto lane = std::find(lanes.begin(), lanes.end(), s.steps[i].stream);
-    if (lane == lanes.end()) lane = lanes.insert(lanes.end(), s.steps[i].stream);
-    const size_t row = y + static_cast<size_t>(lane - lanes.begin()) * kLane;
-    const auto& step = s.steps[i];
-    svg.box(kLeft + i * kStep, row, kStep, kLane - 6, step.stream.starts_with("comm") ? "collective" : "cell",
-            std::to_string(i) + ": " + step.result + " = " + step.what + "\n" + bytesText(step.live) +
-                " in use");
+// The memory of a function: steps go across, offsets up.
+class MemoryDrawing {
+public:
+  MemoryDrawing(Svg& svg, const ViewSchedule& s, size_t top)
+      : svg_(svg), s_(s), top_(top), steps_(std::max<size_t>(s.steps.size(), 1)),
+        arena_(static_cast<double>(std::max<int64_t>(s.arena, 1))) {}
+
+  // Returns the lower end.
+  size_t draw() {
+    svg_.text(10, top_ - 24, s_.title + "; arena " + bytesText(s_.arena), "title");
+    svg_.box(kLeft, top_, kWidth, kTall, "frame");
+    for (const ViewSchedule::Buffer& b : s_.buffers)
+      for (auto [first, last] : b.live) buffer(b, first, last);
+    offsets();
+    peak();
+    steps();
+    return top_ + kTall + 40;
   }
-  for (size_t l = 0; l < lanes.size(); ++l) svg.text(10, y + l * kLane + 16, lanes[l], "fact");
-  return y + lanes.size() * kLane;
-}
 
-// Returns the lower end.
-static size_t drawFunction(Svg& svg, const ViewSchedule& s, size_t top) {
-  constexpr double kTall = 400;
-  svg.text(10, top, s.title + "; arena " + bytesText(s.arena), "title");
-  const size_t y = drawStreams(svg, s, top + 20) + 20;
-  svg.text(10, y + 14, "memory", "fact");
-  svg.box(kLeft, y, std::max<size_t>(s.steps.size(), 1) * kStep, static_cast<size_t>(kTall), "frame");
-  const double scale = kTall / static_cast<double>(std::max<int64_t>(s.arena, 1));
-  for (const auto& b : s.buffers)
-    for (auto [first, last] : b.live)
-      svg.box(kLeft + first * kStep, y + static_cast<size_t>(static_cast<double>(b.offset) * scale),
-              (last - first + 1) * kStep,
-              std::max<size_t>(static_cast<size_t>(static_cast<double>(b.bytes) * scale), 1), "cell",
-              b.value + "\n" + bytesText(b.bytes) + " at " + std::to_string(b.offset));
-  return y + static_cast<size_t>(kTall);
-}
+private:
+  static constexpr size_t kLeft = 130, kWidth = 1000, kTall = 400;
+
+  [[nodiscard]] size_t column(size_t step) const { return kLeft + step * kWidth / steps_; }
+  [[nodiscard]] size_t row(double offset) const {
+    return top_ + kTall - static_cast<size_t>(std::lround(offset / arena_ * kTall));
+  }
+
+  void buffer(const ViewSchedule::Buffer& b, size_t first, size_t last) {
+    const size_t x = column(first), width = std::max<size_t>(column(last + 1) - x, 1),
+                 y = row(static_cast<double>(b.offset + b.bytes)),
+                 height = std::max<size_t>(row(static_cast<double>(b.offset)) - y, 1);
+    const std::string thin = width < 3 || height < 3 ? " thin" : "";
+    svg_.box(x, y, width, height, "cell" + thin,
+             b.label + "\n" + bytesText(b.bytes) + " at " + std::to_string(b.offset) + "\nsteps " +
+                 std::to_string(first) + " to " + std::to_string(last));
+    const size_t letters = width > 8 ? (width - 8) / kLetterWidth : 0;
+    if (height >= kLineHeight - 2 && letters >= std::min<size_t>(b.label.size(), 6))
+      svg_.text(x + 4, y + height / 2 + 5, shortened(b.label, letters), "fact");
+  }
+
+  void offsets() {
+    for (int quarter = 0; quarter <= 4; ++quarter) {
+      const double offset = arena_ * quarter / 4;
+      const size_t y = row(offset);
+      svg_.line(kLeft - 5, y, kLeft, y);
+      svg_.text(kLeft - 8, y + 5, quarter == 0 ? "0" : bytesText(static_cast<int64_t>(offset)), "fact end");
+    }
+  }
+
+  void peak() {
+    const auto most = std::ranges::max_element(s_.steps, {}, &ViewSchedule::Step::live);
+    if (most == s_.steps.end()) return;
+    const auto at = static_cast<size_t>(most - s_.steps.begin());
+    const size_t x = (column(at) + column(at + 1)) / 2;
+    svg_.line(x, top_, x, top_ + kTall, "peak");
+    const std::string text =
+        "most in use: " + bytesText(most->live) + " in step " + std::to_string(at) + ", " + most->label;
+    const bool right = x > kLeft + kWidth / 2;
+    svg_.text(x, top_ - 3, text, right ? "fact end" : "fact");
+  }
+
+  void steps() {
+    const size_t y = top_ + kTall;
+    const Axis axis = linearAxis(0, static_cast<double>(steps_), 10, AxisEnds::Exact);
+    for (const Axis::Tick& t : axis.ticks) {
+      const double number = t.at * static_cast<double>(steps_);
+      const auto step = static_cast<size_t>(std::lround(number));
+      if (std::abs(number - static_cast<double>(step)) > 1e-6 || step >= steps_) continue;
+      const size_t x = (column(step) + column(step + 1)) / 2;
+      svg_.line(x, y, x, y + 5);
+      svg_.text(x, y + 20, "step " + std::to_string(step), "fact mid");
+    }
+  }
+
+  Svg& svg_;
+  const ViewSchedule& s_;
+  size_t top_, steps_;
+  double arena_;
+};
+
+} // namespace
 
 std::string scheduleSvg(std::span<const ViewSchedule> functions, const ViewTimelines& timelines,
                         const PipelineRun* pipeline) {
@@ -143,7 +198,7 @@ std::string scheduleSvg(std::span<const ViewSchedule> functions, const ViewTimel
   size_t y = 20;
   if (pipeline) y = drawPipeline(svg, *pipeline, y) + 40;
   y = drawTimelines(svg, timelines, y) + 40;
-  for (const ViewSchedule& s : functions) y = drawFunction(svg, s, y) + 40;
+  for (const ViewSchedule& s : functions) y = MemoryDrawing(svg, s, y + 40).draw() + 30;
   return svg.finish();
 }
 

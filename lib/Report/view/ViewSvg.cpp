@@ -1,5 +1,6 @@
 // Grids as a drawing: a box and a color for each shard.
 #include "dtc/Report/view/View.h"
+#include "view/Palette.h"
 #include "view/Svg.h"
 
 #include <algorithm>
@@ -13,12 +14,6 @@ constexpr size_t kGap = 24, kCellHeight = 26;
 struct Extent {
   size_t width = 0, height = 0;
 };
-
-// Hues as far apart as their number allows. More than 16 cannot be told apart: those have their labels only.
-int hueOf(int64_t number, int64_t count) {
-  constexpr int64_t kMaxHues = 16;
-  return count < 2 || count > kMaxHues ? -1 : static_cast<int>(number * 360 / count);
-}
 
 class GridDrawing {
 public:
@@ -96,7 +91,8 @@ private:
     for (size_t d = 0; d < at_.size(); ++d)
       number = number * g_.dims[d].count + at_[d], count *= g_.dims[d].count;
     for (size_t d = 0; d < at_.size(); ++d) tip += "\n" + headingOf(g_.dims[d], at_[d]);
-    svg_.box(x, y, cellWidth_, kCellHeight, g_.marked(at_) ? "pending" : "cell", tip, hueOf(number, count));
+    svg_.box(x, y, cellWidth_, kCellHeight, g_.marked(at_) ? "pending" : "cell", tip,
+             shardColor(number, count));
     svg_.text(x + kLetterWidth, y + 17, holders);
   }
 

@@ -1,9 +1,8 @@
 // A program over time: the streams of each of its functions, with the waits of devices for others.
 #include "dtc/IR/DevicePrograms.h"
-#include "dtc/IR/OpRecord.h"
-#include "dtc/IR/text/Naming.h"
 #include "dtc/Report/view/View.h"
 #include "explain/ReportText.h"
+#include "explain/StepNames.h"
 #include "timeline/Timeline.h"
 #include "view/Axis.h"
 #include "view/PipelineDrawing.h"
@@ -16,14 +15,10 @@
 namespace dtc {
 namespace {
 
-std::string nameOfStep(const Module& m, const TimelineStep& s, const Naming& names) {
+std::string nameOfStep(const TimelineStep& s, const StepNames& names) {
   if (s.kind == TimelineStep::Repeat) return "further iterations";
-  const OpRecord& record = m.record(s.op);
-  std::string text = record.name;
-  if (const AttrId kind = m.attr(s.op, "kind"); kind.valid() && record.regions == RegionKind::Fused)
-    text = std::string(m.strings[m.attrs[kind].text]);
-  if (m[s.op].numResults > 0) text += " " + names(m.result(s.op));
-  return text;
+  const std::string of = names.step(s.op);
+  return names.kind(s.op) + (of.empty() ? "" : " ") + of;
 }
 
 std::string streamTitle(const std::string& stream) { return stream == "compute" ? stream : "over " + stream; }
@@ -127,9 +122,9 @@ ViewTimelines viewTimelines(Module& m, FuncId entry) {
     f.title = devices.empty() ? "each device" : devices;
     f.streams = t.streams, f.seconds = t.seconds;
     f.computing = t.computeSeconds, f.exposed = t.exposedSeconds, f.waiting = t.waitSeconds;
-    const Naming names(m, functions[i]);
+    const StepNames names(m, functions[i]);
     for (const TimelineStep& s : t.steps)
-      f.bars.push_back({s.stream, nameOfStep(m, s, names), s.begin, s.seconds, s.exposed, s.waited,
+      f.bars.push_back({s.stream, nameOfStep(s, names), s.begin, s.seconds, s.exposed, s.waited,
                         s.kind == TimelineStep::Repeat});
   }
   return out;
@@ -152,19 +147,25 @@ std::string timelinesText(const ViewTimelines& t, size_t columns) {
   return text + " # computes, = a message, . waits for other devices, ~ further iterations of a loop\n";
 }
 
+void drawTimeAxis(Svg& svg, double seconds, size_t left, size_t right, size_t y) {
+  svg.line(left, y, right, y);
+  for (const Axis::Tick& t : linearAxis(0, seconds * 1e9, 6, AxisEnds::Exact).ticks) {
+    const size_t x = left + static_cast<size_t>(t.at * static_cast<double>(right - left));
+    const double at = t.at * seconds;
+    const double unit = at < 1e-6 ? 1e-9 : at < 1e-3 ? 1e-6 : at < 1 ? 1e-3 : 1;
+    const char* name = at < 1e-6 ? "ns" : at < 1e-3 ? "us" : at < 1 ? "ms" : "s";
+    svg.line(x, y, x, y + 5);
+    svg.text(x, y + 20, at == 0 ? "0" : significant(at / unit, 4) + " " + name,
+             t.at > 0.97 ? "fact end" : "fact mid");
+  }
+}
+
 size_t drawTimelines(Svg& svg, const ViewTimelines& t, size_t top) {
   if (t.functions.empty() || t.functions[0].seconds <= 0) return top;
   svg.text(10, top, timelinesTitle(t), "title");
   size_t y = top + 10;
   for (const ViewTimeline& f : t.functions) y = TimelineDrawing(svg, f).draw(y);
-  svg.line(kTimesLeft, y, kTimesLeft + kTimesWidth, y);
-  const double seconds = t.functions[0].seconds;
-  for (size_t tick = 0; tick <= 4; ++tick) {
-    const size_t x = kTimesLeft + tick * kTimesWidth / 4;
-    svg.line(x, y, x, y + 5);
-    svg.text(x, y + 20, tick == 0 ? "0" : timeText(seconds * static_cast<double>(tick) / 4),
-             tick == 4 ? "fact end" : "fact mid");
-  }
+  drawTimeAxis(svg, t.functions[0].seconds, kTimesLeft, kTimesLeft + kTimesWidth, y);
   y += 40;
   svg.box(kTimesLeft, y - 8, 20, kMarked, "exposed");
   svg.text(kTimesLeft + 28, y, "exposed: the device waits for a message", "fact");

@@ -58,10 +58,11 @@ struct ViewSchedule {
     std::string stream; // "compute", "comm tp"
     std::string what;   // "gemm", "all_reduce"
     std::string result; // "%h, %b"
+    std::string label;  // in drawings, in the user's names: "matmul partial %h"
     int64_t live = 0;   // live bytes during the step
   };
   struct Buffer {
-    std::string value;
+    std::string value, label;
     int64_t offset = 0, bytes = 0;
     std::vector<std::pair<size_t, size_t>> live; // first and last step, inclusive
   };

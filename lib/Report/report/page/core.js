@@ -78,7 +78,7 @@ function ticks(max, count) {
 
 // --- colors: of Okabe and Ito, which people with color blindness can tell apart ---
 
-const palette = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d31", "#999999"];
+const palette = /*PALETTE*/[];
 const dark = () => document.documentElement.dataset.theme === "dark";
 function axisColor(name) {
   const at = state.program.axes.indexOf(String(name));
