@@ -267,13 +267,10 @@ Status Execution::runOnce(bool counts, bool last) {
 Status Execution::setArguments(bool first) {
   if (!first && o_.loop)
     if (Status s = executable_->carryOver(); !s) return s;
-  std::vector<bool> keeps(sources_.size());
   const std::vector<bool> constant = executable_->keptArguments();
-  if (!first) {
-    keeps = constant;
-    if (o_.loop)
-      for (auto [result, argument] : carriedResults(scheduled_, func())) keeps[argument] = true;
-  }
+  std::vector<bool> keeps = first ? std::vector<bool>(constant.size()) : constant;
+  if (!first && o_.loop)
+    for (auto [result, argument] : carriedResults(scheduled_, func())) keeps[argument] = true;
   for (size_t i = 0; i < sources_.size(); ++i) {
     if (keeps[i] || (trains() && training_->feeds(i))) continue;
     const bool held = wantsReference() && !sources_[i].inFile(); // `bind` has read it

@@ -13,7 +13,9 @@
 #include "dtc/Support/Suggest.h"
 #include "dtc/Support/Words.h"
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -232,14 +234,14 @@ std::string formatOf(const ViewOptions& o) {
   return "text";
 }
 
-// Error (Usage): the name of the output asks for a picture that is not drawn.
+// Error (Usage): the name of the output asks for a format that is not written.
 Status checkOutput(const ViewOptions& o) {
-  if (!o.format.empty()) return Ok{};
-  for (std::string_view ending : {".pdf", ".png", ".jpg", ".jpeg", ".gif", ".webp", ".ps", ".eps"})
-    if (o.out.ends_with(ending))
-      return usageError("drawings are .svg or .html, or .dot for graphs, not " + std::string(ending) +
-                        ": a browser or rsvg-convert makes it from an .svg");
-  return Ok{};
+  const std::string ending = std::filesystem::path(o.out).extension().string();
+  constexpr std::string_view kWritten[] = {"", ".svg", ".html", ".dot", ".txt", ".json"};
+  if (!o.format.empty() || std::ranges::find(kWritten, ending) != std::end(kWritten)) return Ok{};
+  return usageError("cannot write " + ending +
+                    " files: -o takes .svg, .html, .txt, and .dot for graphs; --format "
+                    "sets the format of other names");
 }
 
 Result<int> runViewLogs(Environment& env, const ViewOptions& o) {

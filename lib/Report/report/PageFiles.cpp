@@ -24,13 +24,19 @@ std::string inScript(std::string text) {
   return text;
 }
 
+std::string paletteJson() {
+  nlohmann::json tones = nlohmann::json::array();
+  for (const ShardTone& t : kShardTones) tones.push_back({t.saturation, t.lightness, t.darkLightness});
+  return nlohmann::json{{"axes", kAxisColors}, {"shards", tones}, {"most_shards", kMostShardColors}}.dump();
+}
+
 } // namespace
 
 std::string pageOf(const std::string& title, std::span<const char* const> scripts, std::string json) {
   std::string page(pageFile("report.html")), script;
   for (const char* name : scripts) script += pageFile(name);
-  constexpr std::string_view kPalette = "/*PALETTE*/[]";
-  script.replace(script.find(kPalette), kPalette.size(), nlohmann::json(kAxisColors).dump());
+  constexpr std::string_view kPalette = "/*PALETTE*/{}";
+  script.replace(script.find(kPalette), kPalette.size(), paletteJson());
   // The data is last, since it may contain the other marks.
   for (const auto& [mark, text] :
        {std::pair("/*TITLE*/", title), std::pair("/*STYLE*/", pageFile("report.css")),

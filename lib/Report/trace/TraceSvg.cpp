@@ -120,22 +120,9 @@ private:
     for (const Axis::Tick& t : ticksOf(seconds).ticks) {
       const size_t x = kLeft + static_cast<size_t>(t.at * kRoom);
       svg_.line(x, y_, x, y_ + 4, "axis");
-      const double at = t.at * seconds;
-      svg_.text(x, y_ + 17, at == 0 ? "0" : timeLabel(at), t.at > 0.97 ? "fact end" : "fact mid");
+      svg_.text(x, y_ + 17, timeTick(t.at * seconds), t.at > 0.97 ? "fact end" : "fact mid");
     }
     y_ += 26;
-  }
-
-  // A tick: without digits that are zero.
-  static std::string timeLabel(double seconds) {
-    const double unit = seconds < 1e-6 ? 1e-9 : seconds < 1e-3 ? 1e-6 : seconds < 1 ? 1e-3 : 1;
-    char text[32];
-    std::snprintf(text, sizeof text, "%.4g %s", seconds / unit,
-                  unit == 1      ? "s"
-                  : unit == 1e-3 ? "ms"
-                  : unit == 1e-6 ? "us"
-                                 : "ns");
-    return text;
   }
 
   void row(const std::vector<TraceBar>& bars, uint32_t stream, double seconds, size_t y, bool modelled) {

@@ -27,6 +27,13 @@ static std::string decimal(double value, int digits) {
   return text;
 }
 
+std::string timeTick(double seconds) {
+  if (seconds == 0) return "0";
+  for (const auto& [unit, name] : {std::pair(1.0, " s"), {1e-3, " ms"}, {1e-6, " us"}})
+    if (seconds >= unit) return significant(seconds / unit, 4) + name;
+  return significant(seconds * 1e9, 4) + " ns";
+}
+
 std::string shortCount(double value) {
   const Unit unit = unitOf(std::abs(value));
   return unit.factor > 1 ? significant(value / unit.factor, 3) + unit.suffix

@@ -25,6 +25,9 @@ enum class AxisEnds : unsigned char { Round, Exact }; // whether the range is ex
 // For values above 0, with ticks at powers of ten.
 [[nodiscard]] Axis logAxis(double low, double high, int count);
 
+// A tick of a time in seconds: "0", "250 us", "1.5 ms".
+[[nodiscard]] std::string timeTick(double seconds);
+
 // "950", "14.2k", "1.3M".
 [[nodiscard]] std::string shortCount(double value);
 

@@ -11,12 +11,19 @@ namespace dtc {
 inline constexpr std::array<const char*, 8> kAxisColors = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                            "#e69f00", "#56b4e9", "#8c6d31", "#999999"};
 
-// Of shard `number` of `total`: pale, unlike axes, and lighter and darker in turns. Empty for more than 16, which cannot be
-// told apart.
+// Shards are pale, unlike axes, and lighter and darker in turns. More of them cannot be told apart.
+inline constexpr int64_t kMostShardColors = 16;
+struct ShardTone {
+  int saturation = 0, lightness = 0, darkLightness = 0; // in percent; the last one in dark mode
+};
+inline constexpr std::array<ShardTone, 2> kShardTones = {{{62, 90, 36}, {38, 76, 24}}};
+
+// Of shard `number` of `total`; empty if there are too many.
 [[nodiscard]] inline std::string shardColor(int64_t number, int64_t total) {
-  constexpr int64_t kMostColors = 16;
-  if (total < 2 || total > kMostColors) return {};
-  return "hsl(" + std::to_string(number * 360 / total) + (number % 2 ? ",38%,76%)" : ",62%,90%)");
+  if (total < 2 || total > kMostShardColors) return {};
+  const ShardTone& tone = kShardTones[static_cast<size_t>(number % 2)];
+  return "hsl(" + std::to_string(number * 360 / total) + "," + std::to_string(tone.saturation) + "%," +
+         std::to_string(tone.lightness) + "%)";
 }
 
 } // namespace dtc

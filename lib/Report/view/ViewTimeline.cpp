@@ -151,12 +151,8 @@ void drawTimeAxis(Svg& svg, double seconds, size_t left, size_t right, size_t y)
   svg.line(left, y, right, y);
   for (const Axis::Tick& t : linearAxis(0, seconds * 1e9, 6, AxisEnds::Exact).ticks) {
     const size_t x = left + static_cast<size_t>(t.at * static_cast<double>(right - left));
-    const double at = t.at * seconds;
-    const double unit = at < 1e-6 ? 1e-9 : at < 1e-3 ? 1e-6 : at < 1 ? 1e-3 : 1;
-    const char* name = at < 1e-6 ? "ns" : at < 1e-3 ? "us" : at < 1 ? "ms" : "s";
     svg.line(x, y, x, y + 5);
-    svg.text(x, y + 20, at == 0 ? "0" : significant(at / unit, 4) + " " + name,
-             t.at > 0.97 ? "fact end" : "fact mid");
+    svg.text(x, y + 20, timeTick(t.at * seconds), t.at > 0.97 ? "fact end" : "fact mid");
   }
 }
 

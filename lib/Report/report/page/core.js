@@ -78,7 +78,7 @@ function ticks(max, count) {
 
 // --- colors: of Okabe and Ito, which people with color blindness can tell apart ---
 
-const palette = /*PALETTE*/[];
+const {axes: palette, shards: shardTones, most_shards: mostShardColors} = /*PALETTE*/{};
 const dark = () => document.documentElement.dataset.theme === "dark";
 function axisColor(name) {
   const at = state.program.axes.indexOf(String(name));
@@ -89,11 +89,11 @@ const tint = (color, percent) => `color-mix(in srgb, ${color} ${percent}%, var(-
 const axisName = (a) => typeof a === "string" ? a : a.axis;
 // The keys of axes by their names, which may be those of sub-axes ("tp:(2)2").
 const axisKeys = (names) => names.map((n) => "a" + state.program.axes.indexOf(String(n).replace(/:.*/, "")));
-// Shards are pale, unlike axes: 16 can be told apart, more are told apart by their numbers.
+// More shards than that are told apart by their numbers.
 function shardColor(number, total) {
-  if (total === 1 || total > 16) return "var(--box)";
-  const strength = number % 2 ? 38 : 62, light = dark() ? (number % 2 ? 24 : 36) : number % 2 ? 76 : 90;
-  return `hsl(${Math.round(number * 360 / total)} ${strength}% ${light}%)`;
+  if (total === 1 || total > mostShardColors) return "var(--box)";
+  const [saturation, light, darkLight] = shardTones[number % 2];
+  return `hsl(${Math.round(number * 360 / total)} ${saturation}% ${dark() ? darkLight : light}%)`;
 }
 // A sharding in braces, with each axis in its color.
 function shardingText(sharding) {

@@ -200,10 +200,10 @@ function rowOfProblem(side, d) {
 const problemsOfRow = (side, r) => (doc[side].diagnostics || []).filter((d) => rowOfProblem(side, d) === "r" + r);
 function totalsTable() {
   if (!doc.compares_costs) return el("div", {}, el("p", {class: "note"}, "A program does not compile: the texts are compared, costs are unknown, and statements with errors count as missing."), problems("a"), problems("b"), doc.budgets.map((x) => el("p", {class: "bad"}, "✗ " + x.message)));
-  const a = doc.a.total, b = doc.b.total;
+  const a = doc.a.total, b = doc.b.total; // the first row is the sum of the three below it
   const line = (name, key, text) => a[key] === null || b[key] === null || a[key] === undefined || (!a[key] && !b[key]) ? "" : el("tr", {}, el("td", {}, name), el("td", {class: "r"}, text(a[key])), el("td", {class: "r"}, text(b[key])), change(a[key], b[key], text), el("td", {class: "r"}, percent(a[key], b[key])));
   return el("div", {}, el("h2", {}, "A device, per step"), el("div", {class: "wide"}, el("table", {}, el("tr", {}, el("th", {}, ""), el("th", {class: "r"}, "A"), el("th", {class: "r"}, "B"), el("th", {class: "r"}, "change"), el("th", {})),
-    line("time of a step", "step_seconds", seconds), line("computation", "compute_seconds", seconds), line("communication, exposed", "exposed_seconds", seconds), 
+    line("time of a step", "step_seconds", seconds), line("computation", "compute_seconds", seconds), line("communication, not overlapped", "exposed_seconds", seconds), line("fusion, overlap, waits", "schedule_seconds", seconds),
     line("received", "received_bytes", bytesText), line("messages", "messages", (v) => v.toLocaleString("en")), line("memory at the peak", "peak_bytes", bytesText))),
     doc.no_memory ? el("p", {class: "note"}, "Memory is unknown: " + doc.no_memory) : "", doc.complete ? "" : el("p", {class: "note"}, "A size or an iteration count is unknown before the run: costs are those of one iteration."),
     doc.budgets.map((x) => el("p", {class: x.holds ? "note" : "bad"}, (x.holds ? "✓ " : "✗ ") + `limit of ${x.of}: ${x.limit}` + (x.holds ? " holds" : ": " + x.message) + (x.assumes ? ` (${x.assumes})` : ""))));

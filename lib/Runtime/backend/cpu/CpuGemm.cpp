@@ -126,8 +126,8 @@ PlacedGemm transposed(PlacedGemm g) {
   return g;
 }
 
-// The matmul as a convolution along the rows of a, with b as a window of one point; null if the result or an operand
-// has strides or a dtype for which there is no fast one.
+// The matmul as a convolution along the rows of a, with b as a window of one point; null if oneDNN has no fast one
+// for the dtypes and strides.
 std::unique_ptr<DtcConv> asConvolution(const DtcGemm& g) {
   const bool rows =
       g.yN == 1 && g.yM >= g.n && (g.aK == 1 ? g.aM >= g.k : g.aM == 1) && g.bK != 0 && g.bN != 0;

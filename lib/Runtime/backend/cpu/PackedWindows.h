@@ -16,7 +16,7 @@ public:
   // `conv`, a convolution of the plugin, reads the window at `at`, an address of a range. It must outlive this.
   void add(const DtcOneDnnTable& oneDnn, void* conv, const void* at, size_t range);
   // The contents of the range have changed, and do not change until the next call of either function: its windows are
-  // packed. Those for which there is no memory are not.
+  // packed, as far as the memory allows.
   void keep(size_t range);
   // The contents of the range may change at any time.
   void release(size_t range);
