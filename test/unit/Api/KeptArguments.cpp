@@ -5,13 +5,34 @@
 #include "dtc/Ops/record/Ops.h"
 
 #include <cmath>
+#include <cstring>
+#include <deque>
 #include <gtest/gtest.h>
 
 using namespace dtc;
 
 namespace {
 
-enum class Pass { Once, Keep, Skip }; // how a run is given an argument
+// How a run is given an argument. Reversed: as Once, in memory that has to be copied to the buffer of an argument.
+enum class Pass { Once, Reversed, Keep, Skip };
+
+// The elements in reverse order, with the strides to read them.
+struct Reversed {
+  explicit Reversed(const Tensor& t) : memory(t), strides(t.shape().size()) {
+    const auto width = static_cast<size_t>(dtypeBytes(t.dtype())), n = t.bytes().size() / width;
+    for (size_t i = 0; i < n; ++i)
+      std::memcpy(memory.bytes().data() + width * (n - 1 - i), t.bytes().data() + width * i, width);
+    int64_t row = 1;
+    for (size_t d = strides.size(); d-- > 0;) strides[d] = -row, row *= t.shape()[d];
+  }
+  BorrowedTensor borrowed() {
+    BorrowedTensor t{memory.bytes().data(), memory.dtype(), memory.shape(), strides};
+    t.data += memory.bytes().size() - static_cast<size_t>(dtypeBytes(memory.dtype()));
+    return t;
+  }
+  Tensor memory;
+  std::vector<int64_t> strides;
+};
 
 class KeptRuns {
 public:
@@ -33,8 +54,10 @@ public:
   }
   std::vector<Tensor> run(std::vector<Tensor>& arguments, const std::vector<Pass>& how) {
     std::vector<BorrowedTensor> given, wanted;
+    std::deque<Reversed> reversed;
     for (size_t i = 0; i < arguments.size(); ++i) {
       BorrowedTensor t{arguments[i].bytes().data(), arguments[i].dtype(), arguments[i].shape()};
+      if (how[i] == Pass::Reversed) t = reversed.emplace_back(arguments[i]).borrowed();
       if (how[i] == Pass::Skip) t.data = nullptr;
       t.keep = how[i] == Pass::Keep, t.skip = how[i] == Pass::Skip;
       given.push_back(t);
@@ -102,6 +125,15 @@ TEST(KeptArguments, AreReadAgainWhenTheyChange) {
   const auto one = runs.run(mixed, how);
   expectNear(one, runs.run(mixed, weightsAre(Pass::Once)), "one changed");
   EXPECT_EQ(runs.run(first, weightsAre(Pass::Once)), plain);
+}
+
+// A copy goes to the buffer that the kept argument is in.
+TEST(KeptArguments, AreReplacedByCopies) {
+  KeptRuns runs(kProducts);
+  std::vector<Tensor> first = runs.arguments("*=randn(1)"), second = runs.arguments("*=randn(2)");
+  const auto plain = runs.run(second, weightsAre(Pass::Once));
+  (void)runs.run(first, weightsAre(Pass::Keep));
+  EXPECT_EQ(runs.run(second, weightsAre(Pass::Reversed)), plain);
 }
 
 // The caller writes to memory that an earlier run was given.
