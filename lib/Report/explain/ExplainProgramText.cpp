@@ -108,9 +108,11 @@ std::string summaryTable(const char* head, const std::vector<SummaryRow>& summar
 std::string totalText(const ProgramReport& r) {
   return std::to_string(r.collectives.size()) +
          (r.collectives.size() == 1 ? " collective, " : " collectives, ") +
-         (r.complete || r.commSeconds > 0 ? bytesText(r.bytesReceived) + " received per device, " +
-                                                timeText(r.commSeconds) + " on the nominal machine"
-                                          : "unknown bytes and time") +
+         (r.complete || r.commSeconds > 0
+              ? bytesText(r.bytesReceived) +
+                    (r.pipeline ? " received per device, summed over stages, " : " received per device, ") +
+                    timeText(r.commSeconds) + " on the nominal machine"
+              : "unknown bytes and time") +
          "; computation " + (r.complete || r.computeSeconds > 0 ? timeText(r.computeSeconds) : "unknown") +
          "\n";
 }
@@ -132,9 +134,10 @@ std::string changeText(const ProgramCollective& c, const ProgramReport& r, const
   for (const AnnotationEdit& e : c.change)
     out += indent + (out.empty() ? "removed by writing " : "and ") + e.after + " for " + e.before + " on " +
            namedText(e.of, e.userName) + "  (" + e.location + ")\n";
-  return out + indent + "  the program then takes " + timeText(c.secondsAfter) + " instead of " +
-         timeText(r.computeSeconds + r.commSeconds) + ", with " + std::to_string(c.collectivesAfter) +
-         (c.collectivesAfter == 1 ? " collective" : " collectives") + "\n";
+  return out + indent + "  before the schedule, the program then takes " + timeText(c.secondsAfter) +
+         " instead of " + timeText(r.computeSeconds + r.commSeconds) + ", with " +
+         std::to_string(c.collectivesAfter) + (c.collectivesAfter == 1 ? " collective" : " collectives") +
+         "\n";
 }
 
 // "  @pod{dp, _ | sum(tp)} -> @pod{dp, _}", after the value if the message has several.
