@@ -67,13 +67,15 @@ Status Job::different(const std::string& document) {
     return "\n  " + processes_->name(static_cast<int>(of)) + ": " +
            (at < lines.size() ? std::string(lines[at]) : "nothing more");
   };
-  return usageError("the processes do not run the same program" + line(0, first) + line(rank, other));
+  return usageError("the processes do not have the same program and flags" + line(0, first) +
+                    line(rank, other));
 }
 
 // What all processes must have in common, with lines that can be named in an error.
 static std::string documentOf(const Environment& env, const Module& scheduled) {
   std::string document = versionText() + "\n";
   for (size_t i = 1; i < env.commandLine.size(); ++i) document += "argument: " + env.commandLine[i] + "\n";
+  document += "no further argument\n";
   size_t number = 0;
   for (std::string_view line : linesOf(scheduled.source.text))
     document += scheduled.source.name + ":" + std::to_string(++number) + ": " + std::string(line) + "\n";

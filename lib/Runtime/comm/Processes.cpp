@@ -17,6 +17,7 @@
 #include <dlfcn.h>
 #include <list>
 #include <mutex>
+#include <set>
 #include <thread>
 
 namespace dtc {
@@ -25,6 +26,7 @@ namespace {
 constexpr int64_t kMaxPart = int64_t{1} << 30; // bytes of one message of MPI, whose counts are ints
 constexpr uint64_t kControlReceive = ~uint64_t{0}, kControlSend = kControlReceive - 1;
 constexpr size_t kControlBytes = 4096;
+constexpr int64_t kTellNs = 200'000'000;
 constexpr int kOwnTag = 0; // of allGather() and gather()
 
 constexpr char kQuestion = '?', kAnswer = '=', kFailure = '!',
@@ -94,6 +96,12 @@ struct Processes::Impl {
   std::array<char, kControlBytes> controlText{};
   std::list<std::string> controlSends; // until the end
   int64_t lastDoneNs = 0;
+  // A failure that the others are told until then. Meanwhile no process releases memory, and none that has been told uses
+  // MPI: transports in shared memory crash when they read from memory that is gone.
+  std::optional<Error> failing;
+  int64_t tellsUntilNs = 0;
+  bool told = false;                  // by another process
+  std::vector<ProcessExchange*> held; // not started, because of it
   std::thread thread;
   struct Inquiry { // which processes answer, after a wait that was too long
     bool active = false;
@@ -108,6 +116,7 @@ struct Processes::Impl {
   bool poll();
   void finished(ProcessExchange& x);
   void failAll(Error why);
+  void endAll();
   [[nodiscard]] bool listen() {
     return mpi->receive(DtcMpiControl, controlText.data(), controlText.size(), kDtcMpiAny, 0,
                         kControlReceive) == 0;
@@ -193,15 +202,22 @@ bool Processes::Impl::poll() {
   return true;
 }
 
-// Ends all exchanges; their messages stay with MPI, so the process must end by abort().
 void Processes::Impl::failAll(Error why) {
+  if (failing) return;
+  failing = std::move(why);
+  tellsUntilNs = nowNs() + kTellNs;
+}
+
+// Ends all exchanges; their messages stay with MPI, so the process must end by abort().
+void Processes::Impl::endAll() {
   {
     const std::lock_guard lock(mutex);
-    if (!failed) failed = std::move(why);
+    failed = *failing;
     hasFailed = true;
   }
   for (size_t i = 0; i < active.size(); ++i)
     if (active[i]) finished(*active[i]);
+  for (ProcessExchange* x : held) x->done(x->self);
   changed.notify_all();
 }
 
@@ -214,11 +230,15 @@ void Processes::Impl::heard(const DtcMpiDone& done) {
   if (text[0] == kEnd) {
     {
       const std::lock_guard lock(mutex);
-      if (!failed) speaker = std::atoi(text.c_str() + 1);
+      if (!failing) speaker = std::atoi(text.c_str() + 1);
     }
+    told = true;
     failAll(machineError(text.substr(text.find(' ') + 1)));
   }
-  if (text[0] == kFailure) failAll(errorOf(text.substr(1), name(done.source)));
+  if (text[0] == kFailure) {
+    told = true;
+    failAll(errorOf(text.substr(1), name(done.source)));
+  }
 }
 
 void Processes::Impl::tell(int peer, std::string text) {
@@ -239,10 +259,12 @@ ProcessExchange* Processes::Impl::oldest() const {
 std::string Processes::Impl::answer() const {
   const ProcessExchange* x = oldest();
   if (!x) return "";
-  std::string peers;
+  std::set<int> peers; // several messages are for the same process
   for (const ProcessMessage& m : x->messages)
-    if (m.open > 0) peers += (peers.empty() ? "" : ",") + std::to_string(m.peer);
-  return peers + " " + *x->where;
+    if (m.open > 0) peers.insert(m.peer);
+  std::string text;
+  for (const int peer : peers) text += (text.empty() ? "" : ",") + std::to_string(peer);
+  return text + " " + *x->where;
 }
 
 // Ends the run if a wait is too long, or if mpirun ends this process.
@@ -279,12 +301,13 @@ void Processes::Impl::inquire(std::string reason, int64_t graceNs) {
 
 std::string Processes::Impl::diagnosis() {
   std::string silent, late, waits;
+  int numLate = 0;
   std::optional<int> first;
   for (int r = 0; r < size; ++r) {
     const auto& own = inquiry.answers[static_cast<size_t>(r)];
     if (own && !first) first = r;
     if (!own) silent += (silent.empty() ? "" : ", ") + name(r);
-    if (own && own->empty()) late += (late.empty() ? "" : ", ") + name(r);
+    if (own && own->empty()) late += (late.empty() ? "" : ", ") + name(r), ++numLate;
     if (!own || own->empty()) continue;
     const size_t space = own->find(' ');
     waits += "\n  " + name(r) + " waits for rank " + own->substr(0, space) + " at " + own->substr(space + 1);
@@ -294,8 +317,10 @@ std::string Processes::Impl::diagnosis() {
     speaker = first.value_or(rank);
   }
   if (!silent.empty()) return inquiry.reason + ": no answer from " + silent + waits;
+  if (terminated) return inquiry.reason; // in the middle of its work
   if (!late.empty())
-    return inquiry.reason + ": " + late + " answers, but has not come to the collective" + waits;
+    return inquiry.reason + ": " + late + (numLate == 1 ? " answers, but has" : " answer, but have") +
+           " not come to the collective" + waits;
   return inquiry.reason + ": the processes wait for each other" + waits;
 }
 
@@ -327,21 +352,24 @@ void Processes::Impl::loop() {
     if (abortCode) mpi->abort(*abortCode);
     std::deque<ProcessExchange*> next;
     next.swap(queue);
-    std::deque<std::pair<int, std::string>> told;
-    told.swap(control);
+    std::deque<std::pair<int, std::string>> texts;
+    texts.swap(control);
     lock.unlock();
     if (!next.empty()) lastDoneNs = nowNs();
     bool good = true;
     for (ProcessExchange* x : next) {
       if (hasFailed)
         x->done(x->self);
+      else if (failing)
+        held.push_back(x);
       else
         good = good && begin(*x);
     }
-    for (auto& [peer, text] : told) tell(peer, std::move(text));
-    good = good && poll();
+    for (auto& [peer, text] : texts) tell(peer, std::move(text));
+    if (!hasFailed && !told) good = good && poll();
     if (!good && !hasFailed) failAll(machineError(std::string("MPI has failed: ") + mpi->error()));
-    if (!hasFailed) watch();
+    if (!failing) watch();
+    if (failing && !hasFailed && nowNs() >= tellsUntilNs) endAll();
     lock.lock();
     pause(lock);
   }
