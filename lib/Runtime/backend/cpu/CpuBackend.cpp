@@ -41,7 +41,8 @@ public:
   CpuBackend(const CpuJit& jit, ThreadPool& pool, int64_t numDevices, const JitConfig& config, int optLevel,
              std::unique_ptr<Communicator> communicator)
       : jit_(jit), pool_(pool), config_(config), optLevel_(optLevel), packed_(mostPackedBytes()),
-        gemms_(config_, packed_, level() != CpuLevel::Avx512), scratch_(static_cast<size_t>(pool.size())),
+        gemms_(config_, packed_, level() != CpuLevel::Avx512, !hasByteProducts()),
+        scratch_(static_cast<size_t>(pool.size())),
         maxParts_(std::max<int64_t>(1, (2 * pool.size() + numDevices - 1) / numDevices)),
         comm_(communicator ? std::move(communicator) : makeLocalCommunicator()) {
     if (pool.size() == 1) maxParts_ = 1;
@@ -55,10 +56,7 @@ public:
     t.convDTypes = dtypeBit(DType::F32) | dtypeBit(DType::BF16);
     if (level() != CpuLevel::Avx512)
       for (uint32_t* dtypes : {&t.gemmDTypes, &t.convDTypes}) *dtypes &= ~dtypeBit(DType::BF16);
-    // Without VNNI, oneDNN adds pairs of products of bytes in i16, which saturates (its guide, "Nuances of int8
-    // computations").
-    if (level() != CpuLevel::Avx512 || !__builtin_cpu_supports("avx512vnni"))
-      t.gemmDTypes &= ~(dtypeBit(DType::I8) | dtypeBit(DType::U8));
+    if (level() == CpuLevel::Generic) t.gemmDTypes &= ~(dtypeBit(DType::I8) | dtypeBit(DType::U8));
     return {.target = t, .otherSchedules = optLevel_ >= 3};
   }
 
@@ -226,6 +224,9 @@ private:
   }
   // `shared`: all processes of the run compile the same now.
   Status compile(const std::vector<size_t>& kernels, bool shared = false);
+  // Without VNNI, oneDNN adds pairs of products of bytes in i16, which saturates (its guide, "Nuances of int8
+  // computations").
+  bool hasByteProducts() const { return level() == CpuLevel::Avx512 && __builtin_cpu_supports("avx512vnni"); }
   CpuLevel level() const { return config_.level.value_or(hostCpuLevel()); }
   const KernelSource& sourceOf(size_t kernel) const {
     const auto kept = standby_.find(kernel);
@@ -255,7 +256,7 @@ private:
   std::unordered_map<std::string, std::vector<KernelFunction*>>
       others_; // schedules not yet measured, by kernel
   std::vector<KernelStep> steps_;
-  PackedWindows packed_;
+  PackedOperands packed_;
   CpuGemms gemms_;
   std::optional<CpuConvs> convs_; // set when the plugin is open
   Lapack lapack_;

@@ -217,7 +217,8 @@ void CpuConvs::addPointers(PointerSlots& slots) {
         if (!p.made) continue;
         if (usersOf_.size() <= range) usersOf_.resize(range + 1);
         usersOf_[range].push_back(p.made);
-        if (slots.rangeOf(s.tensors[1]) == range) packed_.add(oneDnn_, p.made, p.window, range);
+        if (slots.rangeOf(s.tensors[1]) == range)
+          packed_.add(std::make_shared<ConvWindow>(oneDnn_, p.made), p.window, range);
       }
     }
   }

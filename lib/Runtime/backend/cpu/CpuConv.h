@@ -2,7 +2,7 @@
 // Convolutions on the CPU: oneDNN primitives, split into parallel parts.
 #include "backend/PointerSlots.h"
 #include "backend/cpu/OneDnnLibrary.h"
-#include "backend/cpu/PackedWindows.h"
+#include "backend/cpu/PackedOperands.h"
 #include "dtc/Runtime/backend/Backend.h"
 #include "dtc/Support/NonCopyable.h"
 #include <array>
@@ -11,7 +11,7 @@ namespace dtc {
 
 class CpuConvs : NonCopyable {
 public:
-  CpuConvs(const DtcOneDnnTable& oneDnn, PackedWindows& packed) : oneDnn_(oneDnn), packed_(packed) {}
+  CpuConvs(const DtcOneDnnTable& oneDnn, PackedOperands& packed) : oneDnn_(oneDnn), packed_(packed) {}
   ~CpuConvs();
 
   // Empty if oneDNN does not support the convolution. Error (Machine): out of memory and similar. At most
@@ -47,7 +47,7 @@ private:
   [[nodiscard]] Result<Part> partOf(const PlacedConv&);
 
   const DtcOneDnnTable& oneDnn_;
-  PackedWindows& packed_;
+  PackedOperands& packed_;
   std::vector<Step> steps_;
   std::vector<std::vector<void*>> usersOf_; // by range: the plugin's primitives that use it
   size_t scratchBytes_ = 0;

@@ -219,6 +219,12 @@ Status CpuGemms::products(const PlacedGemm& given, bool transposed, std::vector<
             g.biasStride,
             g.y};
   Product product{.transposed = transposed};
+  if (ownBytes_ && ByteGemm::fits(d)) {
+    product.bytes = std::make_shared<ByteGemm>(d);
+    scratchBytes_ = std::max(scratchBytes_, product.bytes->scratchBytes());
+    out.push_back(std::move(product));
+    return Ok{};
+  }
   if (asConvs_ && !g.aRow.index && !g.bRow.index) product.asConv = asConvolution(d);
   if (product.asConv && packsInEachRun(*product.asConv)) product.conv = makeConv(*product.asConv);
   product.runsConv = product.conv;
@@ -298,10 +304,13 @@ void CpuGemms::addPointers(PointerSlots& slots) {
     if (usersOf_.size() <= range) usersOf_.resize(range + 1), bound_.resize(range + 1);
     bound_[range].from = slots.range(range);
     usersOf_[range].push_back({&p, asWindow});
-    if (p.conv && asWindow) packed_.add(*oneDnn_, p.conv, p.asConv->window, range);
+    if (!asWindow) return;
+    if (p.bytes) packed_.add(p.bytes, p.bytes->b(), range);
+    if (p.conv) addWindow(p, range);
   };
   for (Step& s : steps_) {
     const auto a = slots.rangeOf(s.gemm.a), b = slots.rangeOf(s.gemm.b);
+    const bool moves = s.gemm.aRow.index || s.gemm.bRow.index; // in each run
     std::set<size_t> used;
     for (const auto& range : {a, b, slots.rangeOf(s.gemm.bias), slots.rangeOf(s.gemm.y)})
       if (range) used.insert(*range);
@@ -309,7 +318,7 @@ void CpuGemms::addPointers(PointerSlots& slots) {
       for (Block& block : part) {
         if (block.gemm) addPointersOf(*block.gemm, slots);
         for (Product& p : block.products)
-          for (const size_t range : used) addUser(range, p, range == (p.transposed ? a : b));
+          for (const size_t range : used) addUser(range, p, !moves && range == (p.transposed ? a : b));
       }
     addPointersOf(s.gemm, slots);
   }
@@ -322,6 +331,7 @@ void CpuGemms::rebind(const MemoryRange& from, size_t range, std::byte* to) {
     const auto bytes = static_cast<size_t>(from.bytes);
     if (u.product->made) oneDnn_->rebind(u.product->made, from.at, bytes, to);
     if (u.product->conv) oneDnn_->rebindConv(u.product->conv, from.at, bytes, to);
+    if (u.product->bytes) u.product->bytes->rebind(from.at, bytes, to);
   }
 }
 
@@ -339,15 +349,20 @@ void CpuGemms::beforeKeeping(size_t range) {
     }
     for (const Bound& b : bound_)
       if (b.to) oneDnn_->rebindConv(p.conv, b.from.at, static_cast<size_t>(b.from.bytes), b.to);
-    packed_.add(*oneDnn_, p.conv, p.asConv->window, range);
+    addWindow(p, range);
   }
+}
+
+void CpuGemms::addWindow(Product& p, size_t range) {
+  p.window = std::make_shared<ConvWindow>(*oneDnn_, p.conv);
+  packed_.add(p.window, p.asConv->window, range);
 }
 
 void CpuGemms::chooseKernels(size_t range) {
   if (range >= usersOf_.size()) return;
   for (const User& u : usersOf_[range])
     if (u.asWindow && u.product->made)
-      u.product->runsConv = u.product->conv && packed_.isPacked(u.product->conv, range);
+      u.product->runsConv = u.product->conv && packed_.isPacked(u.product->window.get(), range);
 }
 
 Status CpuGemms::run(uint32_t step, uint32_t part, void* scratch) const {
@@ -360,6 +375,10 @@ Status CpuGemms::run(uint32_t step, uint32_t part, void* scratch) const {
     if (!a || !b) fillWithBias(*block.gemm, 0, block.gemm->bias, block.gemm->y);
     for (const Product& p : block.products) {
       if (!a || !b) break;
+      if (p.bytes) {
+        p.bytes->run(p.transposed ? *b : *a, p.transposed ? *a : *b, scratch);
+        continue;
+      }
       const int failed = p.runsConv ? oneDnn_->runConv(p.conv, scratch)
                                     : oneDnn_->run(p.made, p.transposed ? *b : *a, p.transposed ? *a : *b);
       if (failed) return machineError("oneDNN could not execute the matmul");

@@ -1,8 +1,9 @@
 #pragma once
 // Matmuls on the CPU: oneDNN primitives, split into parts, each followed by its epilogue.
 #include "backend/PointerSlots.h"
+#include "backend/cpu/ByteGemm.h"
 #include "backend/cpu/OneDnnLibrary.h"
-#include "backend/cpu/PackedWindows.h"
+#include "backend/cpu/PackedOperands.h"
 #include "dtc/Runtime/backend/Backend.h"
 #include "dtc/Support/NonCopyable.h"
 
@@ -16,8 +17,9 @@ class CpuGemms : NonCopyable {
 public:
   // `asConvs`: f32 products may run as convolutions with windows of one point, for which oneDNN has kernels that read b
   // packed.
-  CpuGemms(const JitConfig& config, PackedWindows& packed, bool asConvs)
-      : config_(config), packed_(packed), asConvs_(asConvs) {}
+  // `ownBytes`: products of bytes are ByteGemm's, not oneDNN's.
+  CpuGemms(const JitConfig& config, PackedOperands& packed, bool asConvs, bool ownBytes)
+      : config_(config), packed_(packed), asConvs_(asConvs), ownBytes_(ownBytes) {}
   ~CpuGemms();
 
   [[nodiscard]] bool isOpen() const { return oneDnn_ != nullptr; }
@@ -40,10 +42,12 @@ public:
 
 private:
   struct Product {
-    void* made = nullptr;            // the plugin's matmul; null: always a convolution
-    bool transposed = false;         // computes the transposed matmul, with b and a exchanged
-    std::unique_ptr<DtcConv> asConv; // null: cannot be a convolution
-    void* conv = nullptr;            // the plugin's convolution, if it is made
+    void* made = nullptr;                    // the plugin's matmul; null: always a convolution, or of bytes
+    std::shared_ptr<ByteGemm> bytes;         // null: not of bytes
+    bool transposed = false;                 // computes the transposed matmul, with b and a exchanged
+    std::unique_ptr<DtcConv> asConv;         // null: cannot be a convolution
+    void* conv = nullptr;                    // the plugin's convolution, if it is made
+    std::shared_ptr<PackableOperand> window; // of it
     bool runsConv = false;
   };
   // Matmuls that run in sequence, followed by the epilogue over their result.
@@ -66,11 +70,12 @@ private:
   };
   Status products(const PlacedGemm& given, bool transposed, std::vector<Product>& out);
   [[nodiscard]] void* makeConv(const DtcConv& conv);
+  void addWindow(Product& p, size_t range); // of its convolution
   Status addPart(Step& step, const KernelSource* source, const PlacedGemm& part);
 
   JitConfig config_;
-  PackedWindows& packed_;
-  bool asConvs_;
+  PackedOperands& packed_;
+  bool asConvs_, ownBytes_;
   const DtcOneDnnTable* oneDnn_ = nullptr;
   std::vector<Step> steps_;
   std::vector<std::vector<User>> usersOf_; // by range
