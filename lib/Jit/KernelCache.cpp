@@ -48,6 +48,16 @@ int openFolder(const std::string& path) {
   return -1;
 }
 
+// Listing a full cache, of some 50,000 entries, takes longer than compiling a small program. A process does it with a
+// probability in proportion to what it has stored: on average once per fiftieth of the limit, however many processes
+// there are.
+bool isTimeToMeasure(int64_t storedBytes, int64_t maxBytes) {
+  if (storedBytes >= maxBytes / 50) return true;
+  uint64_t random = 0;
+  if (getrandom(&random, sizeof random, 0) != sizeof random) return true;
+  return static_cast<int64_t>(random % static_cast<uint64_t>(maxBytes / 50)) < storedBytes;
+}
+
 // A file name that no other thread or process uses, including one that was killed.
 std::string temporaryName() {
   std::array<uint8_t, 16> bits{};
@@ -130,18 +140,19 @@ KernelCache::KernelCache(const std::string& dir) {
 KernelCache::~KernelCache() {
   if (folder_ < 0) return;
   try { // down to nine tenths, so that not every process has to remove entries
-    if (const int64_t maxBytes = cacheMaxBytes(); stored_ && total(entries()) > maxBytes)
+    const int64_t maxBytes = cacheMaxBytes();
+    if (storedBytes_ > 0 && isTimeToMeasure(storedBytes_, maxBytes) && total(entries()) > maxBytes)
       shrinkTo(maxBytes / 10 * 9);
   } catch (const std::bad_alloc&) {} // another process will do it
   close(folder_);
 }
 
 KernelCache::KernelCache(KernelCache&& other) noexcept
-    : folder_(std::exchange(other.folder_, -1)), stored_(other.stored_.exchange(false)) {}
+    : folder_(std::exchange(other.folder_, -1)), storedBytes_(other.storedBytes_.exchange(0)) {}
 
 KernelCache& KernelCache::operator=(KernelCache&& other) noexcept {
   std::swap(folder_, other.folder_);
-  stored_ = other.stored_.exchange(stored_);
+  storedBytes_ = other.storedBytes_.exchange(storedBytes_);
   return *this;
 }
 
@@ -212,7 +223,7 @@ std::optional<std::string> KernelCache::load(std::string_view key, std::string_v
 
 void KernelCache::store(std::string_view key, std::string_view content, std::string_view target) const {
   if (folder_ < 0 || static_cast<int64_t>(kHead + content.size()) > cacheMaxBytes()) return;
-  stored_ = true;
+  storedBytes_ += static_cast<int64_t>(kHead + content.size());
   const std::string name = entryName(key, target);
   const std::string temporary = temporaryName();
   if (temporary.empty()) return;

@@ -1,8 +1,8 @@
 #pragma once
 // Compiled kernels on disk: one folder, one file per kernel. A failure of the cache is never an error:
 // entries that cannot be read are compiled again, entries that cannot be written are dropped. It has a size
-// limit: a process that has stored entries evicts the least recently used ones at its end. Any number of
-// processes may use it concurrently.
+// limit, which it may exceed by some per cent: processes that have stored entries evict the least recently used ones
+// at their end. Any number of processes may use it concurrently.
 #include <atomic>
 #include <cstdint>
 #include <optional>
@@ -57,7 +57,7 @@ public:
 private:
   int folder_ =
       -1; // descriptor: entries are reached relative to it, so that no later change of the path matters
-  mutable std::atomic<bool> stored_ = false;
+  mutable std::atomic<int64_t> storedBytes_ = 0;
 };
 
 } // namespace dtc

@@ -224,6 +224,22 @@ TEST_F(KernelCacheSizeTest, KeepsToItsLargestSize) {
   unsetenv(kCacheMaxVariable);
 }
 
+// Few of them list the folder.
+TEST_F(KernelCacheSizeTest, StaysNearItsLargestSizeOverManyProcesses) {
+  setenv(kCacheMaxVariable, "400KiB", 1);
+  int64_t most = 0;
+  for (int i = 0; i < 2000; ++i) {
+    KernelCache(folder()).store(std::to_string(i), std::string(kContent, 'x'));
+    if (i % 50 != 0) continue;
+    int64_t bytes = 0;
+    for (const CacheEntry& e : KernelCache::existing(folder()).entries()) bytes += e.bytes;
+    most = std::max(most, bytes);
+  }
+  EXPECT_LE(most, 480 << 10);
+  EXPECT_GT(most, 300 << 10);
+  unsetenv(kCacheMaxVariable);
+}
+
 TEST_F(KernelCacheSizeTest, EntriesAreCompleteWhileOthersRemove) {
   const std::string content(kContent, 'x');
   std::atomic<int> damaged = 0;
