@@ -82,8 +82,9 @@ Result<std::unique_ptr<Backend>> Machine::backend(const BackendChoice& choice, i
   if (choice.name == "cuda-emu") return makeCudaEmuBackend(jit, choice.emulatorChecks);
   if (choice.processes) {
     const int64_t each = numDevices / choice.processes->size();
-    return makeCpuBackend(jit, pool, each, config_, choice.optLevel,
-                          makeProcessCommunicator(*choice.processes, each, choice.fixedReductionOrder));
+    return makeCpuBackend(
+        jit, pool, each, config_, choice.optLevel,
+        makeProcessCommunicator(*choice.processes, each, {choice.fixedReductionOrder, choice.cuda.dump}));
   }
   if (choice.name == "cpu") return makeCpuBackend(jit, pool, numDevices, config_, choice.optLevel);
   {

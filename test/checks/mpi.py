@@ -3,13 +3,12 @@
 - The communicators conform in 2, 3, 4 and 8 processes, with and without a fixed order.
 - Random programs have the bits of one process.
 - Models have the bits of one process with --reduction-order fixed, and pass --check without it, in 2, 4 and 8 processes.
-- Processes that differ, cannot start, are killed or stopped: one message, one exit code, no process is left."""
+- Processes that differ, cannot start, or fail (mpi_faults.py): one message, one exit code, no process is left."""
 
 import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -81,22 +80,6 @@ def model(runs, name, flags):
     runs.expect(f"{name} --check", code == 0 and ": ok" in out and "FAIL" not in out, out[-2000:] + err[-2000:])
 
 
-FAULTS = [(victim, at, fault) for fault in (signal.SIGKILL, signal.SIGSTOP) for victim in (0, 1) for at in (1, 2, 3)]
-
-
-def fault_of(runs, victim, at, fault):
-    """A process that is killed or stopped at its N-th message."""
-    library, text = runs.context.build / "stub" / "libdtc-mpi-faults.so.1", runs.folder / "fault.dt"
-    code, out, err = runs.dtc(4, text, *INPUTS, "--comm-timeout", 2, limit=60,
-                              mpi=["-x", f"LD_PRELOAD={library}", "-x", f"DTC_STUB_MPI={victim}:{at}:{int(fault)}"])
-    # mpirun's own code, where it has seen the death of a process, is 128 + SIGKILL.
-    codes = (3, 137) if fault == signal.SIGKILL else (3,)
-    said = re.search(rf"no answer from rank {victim} on \S+", err)
-    where = re.search(rf"waits for rank [0-9,]*\b{victim}\b[0-9,]* at {re.escape(str(text))}:\d+:\d+: '\w+'", err)
-    runs.expect(f"{fault.name} of rank {victim} at message {at}", code in codes and said and where,
-                f"code {code}\n{err[-3000:]}")
-
-
 def messages(runs):
     folder = runs.folder
     (folder / "host.dt").write_text(HOST_OP)
@@ -133,8 +116,14 @@ def messages(runs):
         runs.expect(f"{flags}", code == 2 and why in err, f"code {code}\n{err}")
 
 
+def available(context):
+    return shutil.which("mpirun") and (context.build / "bin" / "dtc-mpi.so").exists()
+
+
 def check(context):
-    if not shutil.which("mpirun") or not (context.build / "bin" / "dtc-mpi.so").exists():
+    from . import mpi_faults
+
+    if not available(context):
         context.note("no runs of several processes: mpirun was not found, or the build has no plugin dtc-mpi.so")
         return
     with tempfile.TemporaryDirectory() as made, ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // 2)) as pool, \
@@ -145,8 +134,8 @@ def check(context):
                   for n in (2, 3, 4, 8) for kind in ("any", "fixed")]
         tasks += [pool.submit(unit, runs, "random programs", 4, "ProcessPrograms.*", 1), pool.submit(messages, runs)]
         if (context.build / "stub" / "libdtc-mpi-faults.so.1").exists():
-            context.run(context.dtc, "model", *MODELS["gpt"].split(), "-o", runs.folder / "fault.dt")
-            tasks += [waiting.submit(fault_of, runs, *fault) for fault in FAULTS]
+            mpi_faults.write_models(context, runs.folder)
+            tasks += [waiting.submit(mpi_faults.run, runs, case) for case in mpi_faults.FEW]
         else:
             context.note("no faults of processes: the stub was not built (a sanitizer's build has none)")
         for task in tasks:

@@ -1,5 +1,5 @@
-// To be preloaded: a process of a run that ends or stops at its N-th message. DTC_STUB_MPI="RANK:N:SIGNAL". It
-// interposes functions of MPI's profiling interface.
+// To be preloaded: a process of a run that ends, stops or diverges at its N-th message. DTC_STUB_MPI="RANK:N:SIGNAL";
+// signal 0: the message is lost, while the process goes on. It interposes functions of MPI's profiling interface.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
@@ -7,7 +7,16 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <unistd.h>
+
+// For tests that measure how long the others take.
+static void sayWhen() {
+  timespec now = {};
+  clock_gettime(CLOCK_REALTIME, &now);
+  std::fprintf(stderr, "fault at %lld.%03ld\n", static_cast<long long>(now.tv_sec), now.tv_nsec / 1000000);
+  std::fflush(stderr);
+}
 
 extern "C" __attribute__((visibility("default"))) int MPI_Isend(const void* data, int count,
                                                                 MPI_Datatype type, int to, int tag,
@@ -18,7 +27,12 @@ extern "C" __attribute__((visibility("default"))) int MPI_Isend(const void* data
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   // Tag 0 is that of the start and the end of a run.
   if (what && std::sscanf(what, "%d:%d:%d", &victim, &at, &signal) == 3 && rank == victim && tag > 0 &&
-      ++sent == at)
-    kill(getpid(), signal);
+      ++sent == at) {
+    sayWhen();
+    if (signal)
+      raise(signal); // this thread does not go on
+    else
+      count = 0, to = MPI_PROC_NULL;
+  }
   return PMPI_Isend(data, count, type, to, tag, comm, request);
 }

@@ -248,7 +248,7 @@ Status Execution::runOnce(bool counts, bool last) {
   if (o_.logOps || nans_) hooks.afterStep = &stepHook;
   hooks.self = this;
   if (hooks.time) // all processes begin together, so that their times can be compared
-    if (Status s = backend_->communicator().barrier(); !s) return s;
+    if (Status s = backend_->communicator().synchronizeClocks(); !s) return s;
   auto begin = Clock::now();
   if (Status s = executable_->run(hooks); !s) return s;
   const double ms = msSince(begin);
@@ -394,7 +394,7 @@ Status Execution::execute() {
       for (int64_t p = 0; p < executable_->mesh().numDevices(); ++p)
         if (executable_->functionAt(p) == s.function) logStep(s, p);
   if (o_.nan) nans_.emplace(scheduled_, func(), *executable_);
-  if (Status s = job_ ? job_->start(env_, scheduled_) : Ok{}; !s) return s;
+  if (Status s = job_ ? job_->start(env_, scheduled_, backend_->communicator()) : Ok{}; !s) return s;
   if (Status s = trains() ? runTraining() : runSteps(); !s) return s;
   if (Status s = executable_->gatherResults(); !s) return s;
   if (job_) job_->ran();
@@ -529,6 +529,7 @@ int Execution::run() {
   if (Status s = results_.validate(o_.prints, o_.texts, o_.outputs); !s) return env_.fail(s.error());
   for (auto stage : stages)
     if (Status s = (this->*stage)(); !s) {
+      if (job_) job_->failed(env_);
       if (s.error().kind == Error::Bug) bugAt(__FILE__, __LINE__, s.error().message.c_str());
       return diagnosed_ && s.error().message.empty() ? kExitInput : env_.fail(s.error());
     } else if (complete_) {

@@ -82,23 +82,28 @@ static std::string documentOf(const Environment& env, const Module& scheduled) {
   return document + printModule(scheduled);
 }
 
-Status Job::start(const Environment& env, const Module& scheduled) {
+Status Job::start(const Environment& env, const Module& scheduled, Communicator& communicator) {
   const std::string document = documentOf(env, scheduled);
   DTC_TRY(const auto all, processes_->round(std::to_string(hashOf(document))));
   if (std::ranges::count(all, all[0]) != std::ssize(all)) {
     phase_ = Phase::Ran; // all see this error
     return different(document);
   }
+  if (Status s = communicator.synchronizeClocks(); !s) return s;
   phase_ = Phase::Running;
   return Ok{};
 }
 
+// The first process that answers says why. Process 0 is not that one if it was stopped for a while.
+void Job::failed(Environment& env) const {
+  if (!processes_->failure() && processes_->speaker() != processes_->rank()) env.mute();
+}
+
 // Messages of a run may be in flight, so MPI cannot be ended in order.
 void Job::abort(Environment& env, int code) {
-  // The first process that answers says why.
   const bool speaks = processes_->speaker() == processes_->rank();
-  if (!speaks) std::this_thread::sleep_for(std::chrono::seconds(2));
-  if (processes_->rank() != 0) std::fputs(env.mutedText().c_str(), stderr); // else it has
+  if (!speaks) std::this_thread::sleep_for(std::chrono::seconds(5));
+  std::fputs(env.mutedText().c_str(), stderr); // of a process that is not muted it is empty
   (void)env.finish();
   std::fflush(nullptr);
   processes_->abort(code);

@@ -2,7 +2,7 @@
 // A run of several processes (--comm mpi): process 0 speaks, and all end with the same exit code.
 #include "Environment.h"
 #include "dtc/IR/Module.h"
-#include "dtc/Runtime/comm/Processes.h"
+#include "dtc/Runtime/comm/Communicator.h"
 #include <memory>
 
 namespace dtc {
@@ -18,11 +18,13 @@ public:
   [[nodiscard]] int threads() const;
 
   // Before the first step: all processes are ready and have the same version, arguments and program (its
-  // source, and as it is scheduled). Error (Usage): they differ, with the first line that does; or the error of
-  // another process.
-  [[nodiscard]] Status start(const Environment&, const Module& scheduled);
+  // source, and as it is scheduled); their clocks are compared. Error (Usage): they differ, with the first line that
+  // does; or the error of another process.
+  [[nodiscard]] Status start(const Environment&, const Module& scheduled, Communicator& communicator);
   // All messages of a run have arrived.
   void ran() { phase_ = Phase::Ran; }
+  // Before an error of this process is reported: mutes it if another process reports the failure.
+  void failed(Environment&) const;
   // Before another entry of the program.
   void next() { phase_ = Phase::Loading; }
   // The exit code of all processes, given that of this one.

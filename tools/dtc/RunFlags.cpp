@@ -41,7 +41,6 @@ static Status checkMpiFlags(const RunOptions& o) {
   const std::pair<bool, const char*> flags[] = {
       {o.nan, "--nan"},
       {o.logOps, "--log-ops"},
-      {!o.commDump.empty(), "--comm-dump"},
       {o.train != TrainFlags(), "a training run (--data, --checkpoint, --log, --eval)"},
   };
   for (const auto& [given, flag] : flags)
@@ -94,7 +93,8 @@ void noteUnusedFlags(Environment& env, const RunOptions& o) {
   note(o.hostPredicates, "--host-predicates", ": CUDA graphs are used by --backend cuda only");
   if (o.backend == "cpu")
     note(o.lowering.noOverlap, "--no-overlap", ": collectives overlap kernels on GPUs only");
-  note(!o.commDump.empty(), "--comm-dump", ": its devices cannot time out waiting for each other");
+  note(!o.commDump.empty() && o.comm != "mpi", "--comm-dump",
+       ": its devices cannot time out waiting for each other");
   note(o.commTimeoutGiven && o.comm != "mpi", "--comm-timeout",
        ": its devices cannot time out waiting for each other");
 }

@@ -157,13 +157,16 @@ private:
     replace(v, reshards.emit(v, globalType_[v.index], m_.shardings.intern(std::move(unsharded)), want));
   }
 
-  // Replaces `old` by `now`; the name stays with the user's value.
+  // Replaces `old` by `now`; the name stays with the user's value, and the line of a collective is that of the
+  // statement which the name is from.
   void replace(ValueId old, ValueId now) {
     map_.set(old, now);
     const bool made = now.index >= globalType_.size();
     if (made && m_[old].name) {
       m_[now].name = m_[old].name;
       m_[old].name = {};
+      const OpId written = m_.definingOp(old), maker = m_.definingOp(now);
+      if (written.valid() && maker.valid()) m_[maker].loc = m_[written].loc;
     }
   }
 

@@ -14,8 +14,7 @@ static std::string listText(const std::vector<int64_t>& coordinates) { // "devic
   return out;
 }
 
-// Parses file and line of "gpt.dt:12: 'all_reduce'".
-static std::pair<std::string, int> fileAndLine(const std::string& where) {
+std::pair<std::string, int> fileAndLine(const std::string& where) {
   std::string file = where.substr(0, where.find(": "));
   int line = 0;
   for (int fields = 0; fields < 2; ++fields) { // the column, then the line

@@ -9,6 +9,9 @@
 
 namespace dtc {
 
+// File and line of "gpt.dt:12: 'all_reduce'"; the whole text and 0 if it has none.
+[[nodiscard]] std::pair<std::string, int> fileAndLine(const std::string& where);
+
 class FlightRecorder {
 public:
   explicit FlightRecorder(int64_t numDevices) : devices_(static_cast<size_t>(numDevices)) {}

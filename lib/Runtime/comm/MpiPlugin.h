@@ -32,7 +32,8 @@ struct DtcMpiTable {
   // Start a message; `data` stays valid until poll() reports the token. At most 2^31 - 1 bytes.
   int (*send)(int channel, const void* data, size_t bytes, int peer, int tag, uint64_t token);
   int (*receive)(int channel, void* data, size_t bytes, int peer, int tag, uint64_t token);
-  // The messages that are done since the last call, valid until the next; returns their number, or -1 on failure.
+  // The messages that are done since the last call, valid until the next; returns their number, or -1 on failure, with
+  // the message that has failed, or null.
   int (*poll)(const DtcMpiDone** done);
   int (*finalize)(void);   // cancels receives that are active
   void (*abort)(int code); // ends all processes
@@ -41,4 +42,4 @@ struct DtcMpiTable {
 typedef const DtcMpiTable* (*DtcMpiEntry)(void); // the plugin exports `dtcMpiTable`
 }
 
-inline constexpr uint32_t kDtcMpiAbi = 1;
+inline constexpr uint32_t kDtcMpiAbi = 2;

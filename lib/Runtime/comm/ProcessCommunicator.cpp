@@ -1,8 +1,14 @@
 // Collectives between devices of several processes (docs/internals/multi-process.md).
+#include "comm/ProcessClocks.h"
 #include "comm/ProcessExchanges.h"
+#include "comm/ProcessRecorder.h"
+#include "dtc/Files/TensorFiles.h"
 #include "dtc/Runtime/comm/Communicator.h"
 
+#include <chrono>
+#include <filesystem>
 #include <map>
+#include <mutex>
 #include <unordered_map>
 
 namespace dtc {
@@ -10,29 +16,31 @@ namespace {
 
 class ProcessCommunicator final : public Communicator {
 public:
-  ProcessCommunicator(Processes& processes, int64_t perProcess, bool fixedOrder)
-      : processes_(processes), perProcess_(perProcess), fixedOrder_(fixedOrder),
-        local_(makeLocalCommunicator()) {}
+  ProcessCommunicator(Processes& processes, int64_t perProcess, const ProcessCommunicatorOptions& options)
+      : processes_(processes), perProcess_(perProcess), options_(options), local_(makeLocalCommunicator()) {}
 
   std::string_view name() const override { return "mpi"; }
   DeviceSlice devices() const override {
     return {processes_.rank() * perProcess_, (processes_.rank() + 1) * perProcess_};
   }
 
-  // All processes prepare all collectives in the same order, so they number groups alike.
+  // All processes prepare all collectives in the same order, so they number groups alike. Each group of each collective
+  // has a tag of its own: processes that come to different collectives never exchange their data. Where tags run out,
+  // collectives of the same devices share one.
   Status prepare(const CollectivePlan& plan) override {
     for (const CollectiveGroup& g : plan.groups) {
-      const auto [tag, isNew] = tags_.try_emplace(g.coordinates, static_cast<int>(tags_.size()) + 1);
-      if (tag->second > processes_.maxTag())
+      int& tag = tags_[g.coordinates];
+      if (const int unused = lastTag_ + 1; unused <= processes_.maxTag()) tag = lastTag_ = unused;
+      if (tag == 0)
         return machineError("this MPI has too few message tags for " + std::to_string(tags_.size()) +
                             " groups of devices");
       std::vector<int> processOf;
       for (int64_t p : g.coordinates) processOf.push_back(static_cast<int>(p / perProcess_));
-      if (std::ranges::count(processOf, processes_.rank()) == 0 ||
-          std::ranges::count(processOf, processOf[0]) == std::ssize(processOf))
-        continue; // local, or without this process
-      exchanges_[&g] =
-          makeGroupExchange(plan, g, {processes_, std::move(processOf), tag->second, fixedOrder_});
+      if (std::ranges::count(processOf, processOf[0]) == std::ssize(processOf)) continue; // local
+      const uint32_t number = options_.dump.empty() ? 0 : recorder_.declare(plan, g, processOf);
+      if (std::ranges::count(processOf, processes_.rank()) == 0) continue;
+      exchanges_[&g] = {
+          makeGroupExchange(plan, g, {processes_, std::move(processOf), tag, options_.fixedOrder}), number};
     }
     return Ok{};
   }
@@ -45,7 +53,16 @@ public:
   Result<bool> exchange(const CollectivePlan&, const CollectiveGroup& group,
                         std::span<const std::byte* const> operands, std::span<std::byte* const> results,
                         const ExchangeWake& wake) override {
-    return exchanges_.at(&group)->advance(operands, results, wake);
+    Exchange& x = exchanges_.at(&group);
+    const bool records = !options_.dump.empty();
+    if (records && !x.active) recorder_.arrived(x.number);
+    x.active = true;
+    const auto done = x.exchange->advance(operands, results, wake);
+    if (done && !*done) return false;
+    if (records && done) recorder_.completed(x.number);
+    if (records && !done) std::call_once(dumped_, [this] { dump(); });
+    x.active = false;
+    return done;
   }
 
   OnHost onHost() const override { return {processes_.indexOnHost(), processes_.sizeOnHost()}; }
@@ -53,22 +70,61 @@ public:
     DTC_TRY(const auto all, processes_.round(""));
     return Ok{};
   }
+  Status synchronizeClocks() override {
+    const int64_t now = steadyNs();
+    const bool old = now - comparedNs_ > kOldNs;
+    DTC_TRY(const auto all, processes_.round(old ? "old" : "")); // process 0 decides
+    if (all[0].empty()) return Ok{};
+    comparedNs_ = now;
+    if (Status s = clocks_.compare(processes_); !s) return s;
+    return barrier();
+  }
+  int64_t inProcess0(int64_t ns) const override { return clocks_.inProcess0(ns); }
+  std::string processOf(int64_t coordinate) const override {
+    return processes_.name(static_cast<int>(coordinate / perProcess_));
+  }
   Result<std::vector<std::string>> gather(std::string_view mine) override { return processes_.gather(mine); }
 
 private:
+  static constexpr int64_t kOldNs = 1'000'000'000;
+  static int64_t steadyNs() {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+  }
+
+  // The run has failed already: that this file cannot be written must not hide why.
+  void dump() const {
+    const std::filesystem::path path = options_.dump;
+    std::filesystem::path own = path;
+    own.replace_filename(path.stem().string() + "-" + std::to_string(processes_.rank()) +
+                         path.extension().string());
+    (void)writeFileAtomically(own.string(), recorder_.json(processes_, clocks_));
+  }
+
+  struct Exchange {
+    std::unique_ptr<GroupExchange> exchange;
+    uint32_t number = 0; // of the recorder
+    bool active = false;
+  };
+
   Processes& processes_;
   int64_t perProcess_;
-  bool fixedOrder_;
+  ProcessCommunicatorOptions options_;
   std::unique_ptr<Communicator> local_;
-  std::map<std::vector<int64_t>, int> tags_; // by the devices of a group
-  std::unordered_map<const CollectiveGroup*, std::unique_ptr<GroupExchange>> exchanges_;
+  std::map<std::vector<int64_t>, int> tags_; // by the devices of a group, of its last collective
+  int lastTag_ = 0;
+  std::unordered_map<const CollectiveGroup*, Exchange> exchanges_;
+  ProcessClocks clocks_;
+  int64_t comparedNs_ = -kOldNs;
+  ProcessRecorder recorder_;
+  std::once_flag dumped_;
 };
 
 } // namespace
 
 std::unique_ptr<Communicator> makeProcessCommunicator(Processes& processes, int64_t perProcess,
-                                                      bool fixedOrder) {
-  return std::make_unique<ProcessCommunicator>(processes, perProcess, fixedOrder);
+                                                      const ProcessCommunicatorOptions& options) {
+  return std::make_unique<ProcessCommunicator>(processes, perProcess, options);
 }
 
 } // namespace dtc

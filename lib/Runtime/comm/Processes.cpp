@@ -96,6 +96,7 @@ struct Processes::Impl {
   std::array<char, kControlBytes> controlText{};
   std::list<std::string> controlSends; // until the end
   int64_t lastDoneNs = 0;
+  std::string problem; // of MPI, or with a message
   // A failure that the others are told until then. Meanwhile no process releases memory, and none that has been told uses
   // MPI: transports in shared memory crash when they read from memory that is gone.
   std::optional<Error> failing;
@@ -115,12 +116,14 @@ struct Processes::Impl {
   bool begin(ProcessExchange& x);
   bool poll();
   void finished(ProcessExchange& x);
+  void endRun(int speaks, const std::string& why);
   void failAll(Error why);
   void endAll();
   [[nodiscard]] bool listen() {
     return mpi->receive(DtcMpiControl, controlText.data(), controlText.size(), kDtcMpiAny, 0,
                         kControlReceive) == 0;
   }
+  [[nodiscard]] std::string fromOf(const DtcMpiDone& done) const;
   void heard(const DtcMpiDone& done);
   void tell(int peer, std::string text);
   [[nodiscard]] ProcessExchange* oldest() const;
@@ -159,7 +162,7 @@ bool Processes::Impl::begin(ProcessExchange& x) {
   x.open = static_cast<uint32_t>(x.messages.size());
   x.startNs = nowNs();
   for (ProcessMessage& m : x.messages)
-    m.open = static_cast<uint32_t>(std::max<int64_t>(1, (m.bytes + kMaxPart - 1) / kMaxPart));
+    m.received = 0, m.open = static_cast<uint32_t>(std::max<int64_t>(1, (m.bytes + kMaxPart - 1) / kMaxPart));
   // Receives first: what arrives early needs no buffer of MPI's.
   for (const bool send : {false, true})
     for (size_t i = 0; i < x.messages.size(); ++i) {
@@ -187,7 +190,10 @@ void Processes::Impl::finished(ProcessExchange& x) {
 bool Processes::Impl::poll() {
   const DtcMpiDone* done = nullptr;
   const int count = mpi->poll(&done);
-  if (count < 0) return false;
+  if (count < 0) {
+    problem = std::string("MPI has failed: ") + mpi->error() + (done ? fromOf(*done) : "");
+    return false;
+  }
   if (count > 0) lastDoneNs = nowNs();
   for (int i = 0; i < count; ++i) {
     if (done[i].token == kControlReceive) {
@@ -197,9 +203,38 @@ bool Processes::Impl::poll() {
     }
     if (done[i].token == kControlSend) continue;
     ProcessExchange* x = active[done[i].token >> 32];
-    if (x && --x->messages[static_cast<uint32_t>(done[i].token)].open == 0 && --x->open == 0) finished(*x);
+    if (!x) continue;
+    ProcessMessage& m = x->messages[static_cast<uint32_t>(done[i].token)];
+    m.received += static_cast<int64_t>(done[i].bytes);
+    if (--m.open > 0) continue;
+    if (!m.send && m.received != m.bytes) {
+      problem = "the processes have come to different collectives: got " + std::to_string(m.received) +
+                " bytes in place of " + std::to_string(m.bytes) + fromOf(done[i]);
+      return false;
+    }
+    if (--x->open == 0) finished(*x);
   }
   return true;
+}
+
+// " from rank 2 on node1 at gpt.dt:12: 'all_reduce'"
+std::string Processes::Impl::fromOf(const DtcMpiDone& done) const {
+  const ProcessExchange* x = done.token < kControlSend ? active[done.token >> 32] : nullptr;
+  if (!x) return "";
+  const ProcessMessage& m = x->messages[static_cast<uint32_t>(done.token)];
+  return (m.send ? " to " : " from ") + name(m.peer) + " at " + *x->where;
+}
+
+// Ends the run on all processes, of which one reports why.
+void Processes::Impl::endRun(int speaks, const std::string& why) {
+  if (failing) return;
+  for (int peer = 0; peer < size; ++peer)
+    if (peer != rank) tell(peer, kEnd + std::to_string(speaks) + " " + why);
+  {
+    const std::lock_guard lock(mutex);
+    speaker = speaks;
+  }
+  failAll(machineError(why));
 }
 
 void Processes::Impl::failAll(Error why) {
@@ -279,10 +314,8 @@ void Processes::Impl::watch() {
       x->startNs = now;
       return;
     }
-    const std::string why = diagnosis();
-    for (int peer = 0; peer < size; ++peer)
-      if (peer != rank) tell(peer, kEnd + std::to_string(speaker) + " " + why);
-    return failAll(machineError(why));
+    const auto first = std::ranges::find_if(inquiry.answers, [](const auto& a) { return a.has_value(); });
+    return endRun(static_cast<int>(first - inquiry.answers.begin()), diagnosis());
   }
   constexpr int64_t kSecond = 1'000'000'000, kBeforeKill = 300'000'000; // mpirun kills a second after SIGTERM
   if (terminated) return inquire("the run was ended from outside", kBeforeKill);
@@ -302,19 +335,13 @@ void Processes::Impl::inquire(std::string reason, int64_t graceNs) {
 std::string Processes::Impl::diagnosis() {
   std::string silent, late, waits;
   int numLate = 0;
-  std::optional<int> first;
   for (int r = 0; r < size; ++r) {
     const auto& own = inquiry.answers[static_cast<size_t>(r)];
-    if (own && !first) first = r;
     if (!own) silent += (silent.empty() ? "" : ", ") + name(r);
     if (own && own->empty()) late += (late.empty() ? "" : ", ") + name(r), ++numLate;
     if (!own || own->empty()) continue;
     const size_t space = own->find(' ');
     waits += "\n  " + name(r) + " waits for rank " + own->substr(0, space) + " at " + own->substr(space + 1);
-  }
-  {
-    const std::lock_guard lock(mutex);
-    speaker = first.value_or(rank);
   }
   if (!silent.empty()) return inquiry.reason + ": no answer from " + silent + waits;
   if (terminated) return inquiry.reason; // in the middle of its work
@@ -367,7 +394,9 @@ void Processes::Impl::loop() {
     }
     for (auto& [peer, text] : texts) tell(peer, std::move(text));
     if (!hasFailed && !told) good = good && poll();
-    if (!good && !hasFailed) failAll(machineError(std::string("MPI has failed: ") + mpi->error()));
+    if (!good && !hasFailed)
+      endRun(rank, name(rank) + ": " +
+                       (problem.empty() ? std::string("MPI has failed: ") + mpi->error() : problem));
     if (!failing) watch();
     if (failing && !hasFailed && nowNs() >= tellsUntilNs) endAll();
     lock.lock();

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstring>
 #include <map>
+#include <ranges>
 #include <set>
 
 namespace dtc {
@@ -253,24 +254,42 @@ Status Executable::gatherResults() {
   return Ok{};
 }
 
+// Each process sends when its run began, by the clock of process 0, and its events.
 Status Executable::gatherEvents() {
   Impl& x = *impl_;
   if (x.program.numHere() == x.program.numDevices()) return Ok{};
   std::vector<StepEvent>& events = x.events;
-  const std::string mine(reinterpret_cast<const char*>(events.data()), events.size() * sizeof(StepEvent));
-  DTC_TRY(const std::vector<std::string> all, x.backend.communicator().gather(mine));
+  Communicator& comm = x.backend.communicator();
+  if (Status s = comm.synchronizeClocks(); !s) return s;
+  const int64_t began = comm.inProcess0(x.runner->startNs());
+  std::string mine(reinterpret_cast<const char*>(&began), sizeof began);
+  mine.append(reinterpret_cast<const char*>(events.data()), events.size() * sizeof(StepEvent));
+  DTC_TRY(const std::vector<std::string> all, comm.gather(mine));
   if (all.empty()) return Ok{};
+  const auto beganAt = [](const std::string& text) {
+    int64_t at = 0;
+    std::memcpy(&at, text.data(), sizeof at);
+    return at;
+  };
+  const int64_t first = std::ranges::min(all | std::views::transform(beganAt));
   events.clear();
   std::map<uint64_t, int64_t> work;     // by rendezvous: when its last member arrived
   for (const std::string& text : all) { // in the order of devices
-    const size_t first = events.size();
-    events.resize(first + text.size() / sizeof(StepEvent));
-    std::memcpy(events.data() + first, text.data(), (events.size() - first) * sizeof(StepEvent));
+    for (size_t at = sizeof began; at < text.size(); at += sizeof(StepEvent)) {
+      StepEvent& e = events.emplace_back();
+      std::memcpy(&e, text.data() + at, sizeof e);
+      e.beginNs += beganAt(text) - first, e.endNs += beganAt(text) - first;
+      if (e.workNs) e.workNs += beganAt(text) - first;
+      work[e.rendezvous] = std::max(work[e.rendezvous], e.beginNs);
+    }
   }
-  for (const StepEvent& e : events) work[e.rendezvous] = std::max(work[e.rendezvous], e.beginNs);
   for (StepEvent& e : events)
     if (e.rendezvous >> 32) e.workNs = std::min(work[e.rendezvous], e.endNs);
   return Ok{};
+}
+
+std::string Executable::processOf(int64_t coordinate) const {
+  return impl_->backend.communicator().processOf(coordinate);
 }
 
 Result<std::vector<Replica>> Executable::replicas(size_t i) const {

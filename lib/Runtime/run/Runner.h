@@ -19,6 +19,7 @@ public:
   [[nodiscard]] Status run(StepList DeviceProgram::* steps, const RunHooks& hooks,
                            std::vector<StepEvent>& events);
   [[nodiscard]] const HostCost& cost() const { return cost_; } // of the last run
+  [[nodiscard]] int64_t startNs() const { return startNs_; }   // of the last run, by the steady clock
   [[nodiscard]] std::vector<Executable::Iteration> iterations(int64_t coordinate) const;
 
 private:

@@ -91,6 +91,9 @@ struct Writer {
       name("process_name", p + 1, 0, "device " + deviceText(e.mesh(), m.strings, p));
       event("\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":" + std::to_string(p + 1) +
             ",\"tid\":0,\"args\":{\"sort_index\":" + std::to_string(p + 1) + "}");
+      if (const std::string process = e.processOf(p); !process.empty())
+        event("\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":" + std::to_string(p + 1) +
+              ",\"tid\":0,\"args\":{\"labels\":" + jsonString(process) + "}");
       for (auto& [stream, tid] : streams) name("thread_name", p + 1, tid, stream);
     }
   }

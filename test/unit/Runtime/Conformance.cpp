@@ -81,8 +81,9 @@ protected:
       if (!mpiProcesses()) return nullptr;
       const int64_t each =
           (numDevices + mpiProcesses()->size() - 1) / mpiProcesses()->size(); // the last ones may have none
-      return makeCpuBackend(jit, pool, each, {}, 1,
-                            makeProcessCommunicator(*mpiProcesses(), each, name == "mpi-fixed"));
+      return makeCpuBackend(
+          jit, pool, each, {}, 1,
+          makeProcessCommunicator(*mpiProcesses(), each, {.fixedOrder = name == "mpi-fixed"}));
     }
     if (name == "cpu") return makeCpuBackend(jit, pool, numDevices, {}, 1);
     if (name == "cuda-emu") return makeCudaEmuBackend(jit);

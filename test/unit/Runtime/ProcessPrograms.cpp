@@ -74,9 +74,10 @@ TEST(ProcessPrograms, HaveTheBitsOfOneProcess) {
     const int64_t devices = session.numDevices(),
                   each = (devices + processes->size() - 1) / processes->size();
     const Ran one = run(session, makeCpuBackend(jit, pool, devices, {}, 1), pool, *inputs);
-    const Ran many =
-        run(session, makeCpuBackend(jit, pool, each, {}, 1, makeProcessCommunicator(*processes, each, true)),
-            pool, *inputs);
+    const Ran many = run(session,
+                         makeCpuBackend(jit, pool, each, {}, 1,
+                                        makeProcessCommunicator(*processes, each, {.fixedOrder = true})),
+                         pool, *inputs);
     ASSERT_EQ(one.status.ok(), many.status.ok()) << (one.status.ok() ? many : one).status.error().message;
     if (!one.status.ok()) continue; // an error on all devices: an index out of range
     ++ran;

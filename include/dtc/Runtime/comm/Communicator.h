@@ -50,6 +50,12 @@ public:
   [[nodiscard]] virtual OnHost onHost() const { return {}; }
   // Waits for all processes. Not during a run. Error: another process cannot go on.
   [[nodiscard]] virtual Status barrier() { return Ok{}; }
+  // The same, and compares the clocks of the processes if that was long ago. Before and after a timed run.
+  [[nodiscard]] virtual Status synchronizeClocks() { return Ok{}; }
+  // A time of this process's steady clock in that of process 0.
+  [[nodiscard]] virtual int64_t inProcess0(int64_t ns) const { return ns; }
+  // Names the process that runs a device, "rank 2 on node7"; empty if there is one process.
+  [[nodiscard]] virtual std::string processOf(int64_t /*coordinate*/) const { return ""; }
   // The texts of all processes on process 0, on others an empty list. Not during a run.
   [[nodiscard]] virtual Result<std::vector<std::string>> gather(std::string_view mine) {
     return std::vector<std::string>{std::string(mine)};
@@ -61,9 +67,13 @@ public:
 [[nodiscard]] std::unique_ptr<Communicator> makeLocalCommunicator();
 
 // For devices of several processes, each of which runs `perProcess` of them, in the order of ranks.
-// `fixedOrder`: sums of floats combine all members in index order, as in one process; otherwise first those of
-// each process.
-[[nodiscard]] std::unique_ptr<Communicator> makeProcessCommunicator(Processes& processes, int64_t perProcess,
-                                                                    bool fixedOrder);
+struct ProcessCommunicatorOptions {
+  // Sums of floats combine all members in index order, as in one process; otherwise first those of each process.
+  bool fixedOrder = false;
+  // When a run fails, the latest collectives of process R are written to dump-R.json if this is dump.json; empty: not.
+  std::string dump;
+};
+[[nodiscard]] std::unique_ptr<Communicator>
+makeProcessCommunicator(Processes& processes, int64_t perProcess, const ProcessCommunicatorOptions& options);
 
 } // namespace dtc

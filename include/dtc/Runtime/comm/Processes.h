@@ -16,7 +16,8 @@ struct ProcessMessage {
   std::byte* data = nullptr; // a send only reads it
   int64_t bytes = 0;
   // Of the transport:
-  uint32_t open = 0; // parts that are not done
+  uint32_t open = 0;    // parts that are not done
+  int64_t received = 0; // bytes
 };
 
 // Messages to and from other processes that are started together. Messages of one pair of processes and one tag

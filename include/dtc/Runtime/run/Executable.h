@@ -84,8 +84,10 @@ public:
   // In a run of several processes: brings the results of the last run to process 0. All processes call it before one
   // asks for results.
   [[nodiscard]] Status gatherResults();
-  // The same for the events of the last timed run.
+  // The same for the events of the last timed run; their times are by the clock of process 0.
   [[nodiscard]] Status gatherEvents();
+  // Names the process that runs a device, "rank 2 on node7"; empty if there is one process.
+  [[nodiscard]] std::string processOf(int64_t coordinate) const;
   // Result i of the last run as a global tensor. The first replica of each shard.
   [[nodiscard]] size_t numResults() const;
   [[nodiscard]] Result<Tensor> result(size_t i) const;

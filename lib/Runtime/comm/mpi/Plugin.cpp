@@ -107,15 +107,33 @@ int receive(int channel, void* data, size_t bytes, int peer, int tag, uint64_t t
   return add(code, request, token);
 }
 
+// Which message has failed, and its own error instead of "error code in status".
+void findFailed(int code, int count) {
+  State& s = state();
+  check(code);
+  for (int i = 0; code == MPI_ERR_IN_STATUS && i < count; ++i) {
+    const MPI_Status& status = s.statuses[static_cast<size_t>(i)];
+    if (status.MPI_ERROR == MPI_SUCCESS || status.MPI_ERROR == MPI_ERR_PENDING) continue;
+    check(status.MPI_ERROR);
+    s.done.push_back(
+        {s.tokens[static_cast<size_t>(s.indices[static_cast<size_t>(i)])], status.MPI_SOURCE, 0});
+    return;
+  }
+}
+
 int poll(const DtcMpiDone** done) {
   State& s = state();
   s.indices.resize(s.requests.size());
   s.statuses.resize(s.requests.size());
   s.done.clear();
   int count = 0;
-  if (check(MPI_Testsome(static_cast<int>(s.requests.size()), s.requests.data(), &count, s.indices.data(),
-                         s.statuses.data())))
+  const int code = MPI_Testsome(static_cast<int>(s.requests.size()), s.requests.data(), &count,
+                                s.indices.data(), s.statuses.data());
+  if (code != MPI_SUCCESS) {
+    findFailed(code, count);
+    *done = s.done.empty() ? nullptr : s.done.data();
     return -1;
+  }
   if (count == MPI_UNDEFINED || count == 0) return 0;
   for (int i = 0; i < count; ++i) {
     const auto at = static_cast<size_t>(i);
