@@ -159,7 +159,7 @@ private:
     if (!maker.valid() || !m_.record(maker).transposed || m_[maker].parent != b || uses_[x.index] != 1 ||
         m_[x].sharding.valid())
       return false;
-    const std::vector<int64_t> perm = permutationOf(o);
+    const std::vector<int64_t> perm = permutationOf(m_, o);
     ValueId result;
     Builder builder(m_, b, out, diags_);
     builder.loc = m_[maker].loc;
@@ -169,28 +169,6 @@ private:
     m_[result].sharding = m_[m_.result(o)].sharding; // an annotated sharding stays a constraint
     replace(m_.result(o), result);
     return true;
-  }
-
-  // For an op that only permutes dims: the operand's dim for each of the result's. Empty for other ops.
-  std::vector<int64_t> permutationOf(OpId o) {
-    Diagnostics none;
-    Rule rule;
-    const OpRecord& record = m_.record(o);
-    if (record.scalar || record.element || record.constraint != Constraint::None ||
-        !std::ranges::any_of(record.through, [](const Through& t) { return t.row == ThroughRow::Moving; }) ||
-        !ruleOf(queryOf(m_, o, none), rule) || rule.operands.size() != 1 || rule.results.size() != 1 ||
-        rule.operands[0].dims.size() != rule.results[0].dims.size() ||
-        !std::ranges::all_of(rule.factors, [](const Factor& f) { return f.kind == FactorKind::Pass; }))
-      return {};
-    std::vector<int64_t> perm;
-    for (const DimMap& to : rule.results[0].dims) {
-      const auto from = std::ranges::find_if(rule.operands[0].dims, [&](const DimMap& d) {
-        return d.plain() && to.plain() && d.terms[0].factor == to.terms[0].factor;
-      });
-      if (from == rule.operands[0].dims.end()) return {};
-      perm.push_back(from - rule.operands[0].dims.begin());
-    }
-    return std::ranges::is_sorted(perm) ? std::vector<int64_t>() : perm;
   }
 
   bool shareable(OpId o) const {
@@ -257,6 +235,27 @@ private:
 };
 
 } // namespace
+
+std::vector<int64_t> permutationOf(Module& m, OpId o) {
+  Diagnostics none;
+  Rule rule;
+  const OpRecord& record = m.record(o);
+  if (record.scalar || record.element || record.constraint != Constraint::None ||
+      !std::ranges::any_of(record.through, [](const Through& t) { return t.row == ThroughRow::Moving; }) ||
+      !ruleOf(queryOf(m, o, none), rule) || rule.operands.size() != 1 || rule.results.size() != 1 ||
+      rule.operands[0].dims.size() != rule.results[0].dims.size() ||
+      !std::ranges::all_of(rule.factors, [](const Factor& f) { return f.kind == FactorKind::Pass; }))
+    return {};
+  std::vector<int64_t> perm;
+  for (const DimMap& to : rule.results[0].dims) {
+    const auto from = std::ranges::find_if(rule.operands[0].dims, [&](const DimMap& d) {
+      return d.plain() && to.plain() && d.terms[0].factor == to.terms[0].factor;
+    });
+    if (from == rule.operands[0].dims.end()) return {};
+    perm.push_back(from - rule.operands[0].dims.begin());
+  }
+  return std::ranges::is_sorted(perm) ? std::vector<int64_t>() : perm;
+}
 
 bool canonicalizePass(Module& m, const PassOptions&, Diagnostics& diags) {
   for (FuncId f : m.order) Simplifier(m, diags).run(m[f].body);

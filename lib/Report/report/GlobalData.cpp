@@ -68,12 +68,16 @@ constexpr ptrdiff_t kMaxSources = 4; // of a message that serves many
 
 class GlobalMaker {
 public:
-  GlobalMaker(CollectiveTrace& t, const ProgramReport& report, const SourceIndex& index)
-      : t_(t), m_(t.propagated), report_(report), index_(index), reasons_(t.propagated, t.report) {
+  using Calls = std::unordered_map<std::string, CallResult>;
+  GlobalMaker(CollectiveTrace& t, const ProgramReport& report, const SourceIndex& index, Module* written,
+              const Calls& calls)
+      : t_(t), m_(t.propagated), report_(report), index_(index), reasons_(t.propagated, t.report),
+        calls_(calls) {
     out_.lines.resize(index.size());
     for (FuncId f : m_.order)
       if (m_[f].body.valid()) function_ = f;
     if (const FuncId main = entryOfTrace(); main.valid()) function_ = main;
+    written_.emplace(written ? *written : m_, m_, function_, reasons_);
   }
 
   GlobalData make() {
@@ -81,7 +85,11 @@ public:
       for (OpId source : t_.collectives[i].sources)
         groupsOf_[source].insert(static_cast<int>(report_.collectives[i].group));
     arguments();
-    ops(m_[function_].body, -1);
+    writtenOps(written_->body(), -1);
+    generatedOps(m_[function_].body, -1);
+    for (const auto& [op, node] : drawn_) operandEdges(op, node);
+    for (const auto& [op, node] : generated_)
+      for (ValueId v : m_.operands(op)) gradientEdge(v, node);
     results();
     collectives();
     costs();
@@ -108,22 +116,50 @@ private:
   // The name that the text gives to the statement or argument at a location: "%h". Inlined functions have others.
   std::string textName(ValueId v, SourceRange loc, bool statement) const {
     const std::string text = statement ? statementAt(m_.source, loc) : nameAt(m_.source, loc);
-    return text.empty() || m_[v].position > 0 ? reasons_.lookupName(v) : text;
+    return text.empty() || m_[v].position > 0 ? written_->names()(v) : text;
   }
 
   // An op of the text, and not one that was generated for it, for example by autodiff.
   bool isWritten(OpId o) const {
-    if (m_[o].numResults == 0) return true;
-    const ValueId v = m_.result(o);
-    if (reasons_.isGenerated(v)) return false;
-    const std::string name = reasons_.lookupName(v), text = statementAt(m_.source, m_[o].loc);
+    const Module& m = written_->module();
+    if (m[o].numResults == 0) return true;
+    const ValueId v = m.result(o);
+    const bool kept = written_->isKept(o);
+    if (kept ? reasons_.isGenerated(v) : written_->names().isGenerated(v)) return false;
+    const std::string name = kept ? reasons_.lookupName(v) : written_->names()(v),
+                      text = statementAt(m.source, m[o].loc);
     return text.empty() || !name.starts_with("%d_") || text.starts_with("%d_");
+  }
+
+  // Such as the zeros that sums begin with.
+  bool isUnnamedConstant(OpId o) const {
+    const Module& m = written_->module();
+    return m[o].numOperands == 0 && m[o].numResults == 1 && !m[m.result(o)].name.valid() &&
+           !nameAt(m.source, m[m.result(o)].loc).starts_with('%');
+  }
+
+  // The sharding of a value of the text, and the one that its op computes if that is another one.
+  struct Shown {
+    ShardingId sharding, before;
+  };
+  Shown shardingsOf(ValueId v) {
+    const WrittenProgram::Replaced* r = written_->replaced(v);
+    const ValueId is = r ? r->value : v, shown = reasons_.shown(is);
+    const ShardingId own = m_[is].sharding;
+    if (r && !r->dims.empty()) { // before the transpose that it was merged with
+      if (!own.valid()) return {};
+      Sharding s = m_.shardings[own];
+      for (size_t d = 0; d < r->dims.size(); ++d)
+        s.dims[d] = m_.shardings[own].dims[static_cast<size_t>(r->dims[d])];
+      return {m_.shardings.intern(std::move(s)), {}};
+    }
+    return {m_[shown].sharding, own.valid() && own != m_[shown].sharding ? own : ShardingId()};
   }
 
   // Adds a value that the text names.
   int addValue(ValueId v, SourceRange loc, const std::string& op, TypeId type, bool statement) {
     const auto id = static_cast<int>(out_.values.size());
-    const std::string name = textName(v, loc, statement), path = reasons_.lookupName(v);
+    const std::string name = textName(v, loc, statement), path = pathOf(v);
     ReportValue one = {{"name", name}, {"line", index_.at(loc)}, {"op", op}, {"type", printType(m_, type)}};
     if (path != name) one["path"] = path;
     const Type& t = m_.types[type];
@@ -131,16 +167,19 @@ private:
     for (Dim d : t.dims)
       dims.push_back(d.isStatic() ? ReportValue(d.value()) : ReportValue(printDim(d, m_.dims, m_.strings)));
     one["dims"] = std::move(dims);
-    const ValueId shown = reasons_.shown(v);
+    if (const OpId maker = written_->module().definingOp(v); v.index < written_->module().values.size() &&
+                                                             maker.valid() && !written_->isKept(maker) &&
+                                                             !written_->replaced(v))
+      one["unused"] = true;
+    const Shown shown = shardingsOf(v);
     std::string shape = one["type"].get<std::string>();
-    if (m_[shown].sharding.valid()) {
-      one["sharding"] = shardingData(m_, m_[shown].sharding);
+    if (shown.sharding.valid()) {
+      one["sharding"] = shardingData(m_, shown.sharding);
       shape += " " + one["sharding"]["text"].get<std::string>();
-      if (m_[v].sharding.valid() && m_[v].sharding != m_[shown].sharding)
-        one["before"] = shardingData(m_, m_[v].sharding);
+      if (shown.before.valid()) one["before"] = shardingData(m_, shown.before);
     }
     if (const auto n = t.numElements()) one["bytes"] = *n * dtypeBytes(t.dtype);
-    const double local = deviceBytes(type, m_[shown].sharding);
+    const double local = deviceBytes(type, shown.sharding);
     if (local >= 0) one["device_bytes"] = local;
     bytes_.push_back(std::max(local, 0.0));
     out_.values.push_back(std::move(one));
@@ -152,7 +191,8 @@ private:
       line->shape += shape + ";";
       if (statement) line->resultBytes += std::max(local, 0.0);
     }
-    valueId_[v] = valueId_[shown] = id;
+    valueId_[v] = valueId_[reasons_.shown(v)] = id;
+    callResult(v, id);
     return id;
   }
 
@@ -183,61 +223,95 @@ private:
     return static_cast<int>(out_.graph.nodes.size()) - 1;
   }
 
-  void ops(BlockId b, int region) {
-    for (OpId o : m_[b].ops) {
-      if (reasons_.reshard(o)) continue; // drawn on edges
-      const bool generated = !isWritten(o);
-      int node = -1;
-      if (generated && m_[o].numRegions == 0)
-        gradient(o, region);
-      else
-        node = op(o, region);
-      for (uint32_t r = 0; r < m_[o].numRegions; ++r) {
-        for (ValueId a : m_[m_.region(o, r)].args)
-          if (!nodeOf_.contains(a) && node >= 0) nodeOf_[a] = node;
-        ops(m_.region(o, r), node);
+  // The statements of the text, also those that canonicalize has merged or rewritten.
+  void writtenOps(BlockId b, int region) {
+    const Module& m = written_->module();
+    for (OpId o : m[b].ops) {
+      if (m.record(o).constraint == Constraint::Reshard && reasons_.reshard(o)) continue; // drawn on edges
+      if ((!isWritten(o) || isUnnamedConstant(o)) && m[o].numRegions == 0) continue;
+      const int node = op(o, region);
+      nodeOfOp_[o] = node;
+      for (uint32_t r = 0; r < m[o].numRegions; ++r) {
+        for (ValueId a : m[m.region(o, r)].args) nodeOf_.emplace(a, node);
+        writtenOps(m.region(o, r), node);
       }
     }
   }
 
+  // The ops that passes add, for gradients or in place of statements.
+  void generatedOps(BlockId b, int region) {
+    for (OpId o : m_[b].ops) {
+      if (reasons_.reshard(o)) continue; // drawn on edges
+      const auto drawn = nodeOfOp_.find(o);
+      int node = drawn == nodeOfOp_.end() ? -1 : drawn->second;
+      if (node < 0 && !replaces(o)) {
+        if (m_[o].numRegions == 0)
+          gradient(o, region);
+        else
+          node = op(o, region);
+      }
+      for (uint32_t r = 0; r < m_[o].numRegions; ++r) {
+        for (ValueId a : m_[m_.region(o, r)].args)
+          if (node >= 0) nodeOf_.emplace(a, node);
+        generatedOps(m_.region(o, r), node);
+      }
+    }
+  }
+
+  // An op that computes what a statement did: drawn as that.
+  bool replaces(OpId o) {
+    if (m_[o].numResults != 1) return false;
+    const ValueId result = m_.result(o), written = written_->replacedBy(result);
+    const auto node = nodeOf_.find(written);
+    if (!written.valid() || node == nodeOf_.end()) return false;
+    nodeOf_[result] = node->second;
+    if (const auto id = valueId_.find(written); id != valueId_.end())
+      valueId_[result] = valueId_[reasons_.shown(result)] = id->second;
+    if (auto it = groupsOf_.find(o); it != groupsOf_.end())
+      out_.graph.nodes[static_cast<size_t>(node->second)].collectives.insert(it->second.begin(),
+                                                                             it->second.end());
+    return true;
+  }
+
   // Of a function that is called often, all calls are one: the first one's values and node.
-  bool merges(OpId o) {
-    const int line = index_.at(m_[o].loc);
-    if (line < 0 || ++instances_[line] <= kMaxCalls || m_[o].numRegions != 0) return false;
-    const auto first = firstAt_.find({line, m_[o].kind});
-    if (first == firstAt_.end() || m_[first->second].numResults != m_[o].numResults) return false;
-    const int node = nodeOf_.at(m_.result(first->second));
-    for (uint32_t r = 0; r < m_[o].numResults; ++r) {
-      const ValueId v = m_.result(o, r), same = m_.result(first->second, r);
+  bool merges(const Module& m, OpId o) {
+    const int line = index_.at(m[o].loc);
+    if (line < 0 || ++instances_[line] <= kMaxCalls || m[o].numRegions != 0) return false;
+    const auto first = firstAt_.find({line, m[o].kind});
+    if (first == firstAt_.end() || m[first->second].numResults != m[o].numResults) return false;
+    const int node = nodeOf_.at(m.result(first->second));
+    for (uint32_t r = 0; r < m[o].numResults; ++r) {
+      const ValueId v = m.result(o, r), same = m.result(first->second, r);
       nodeOf_[v] = node;
       valueId_[v] = valueId_[reasons_.shown(v)] = valueId_.at(same);
     }
     if (auto it = groupsOf_.find(o); it != groupsOf_.end())
       out_.graph.nodes[static_cast<size_t>(node)].collectives.insert(it->second.begin(), it->second.end());
-    for (ValueId v : m_.operands(o)) edge(v, node);
+    drawn_.emplace_back(o, node);
     return true;
   }
 
   int op(OpId o, int region) {
-    if (m_[o].numResults > 0) {
-      if (merges(o)) return nodeOf_.at(m_.result(o));
-      firstAt_.emplace(std::pair(index_.at(m_[o].loc), m_[o].kind), o);
+    const Module& m = written_->has(o) ? written_->module() : m_;
+    if (m[o].numResults > 0) {
+      if (merges(m, o)) return nodeOf_.at(m.result(o));
+      firstAt_.emplace(std::pair(index_.at(m[o].loc), m[o].kind), o);
     }
-    GraphNode n{GraphNode::Op, m_.record(o).name, "", {}, index_.at(m_[o].loc)};
+    GraphNode n{GraphNode::Op, m.record(o).name, "", {}, index_.at(m[o].loc)};
     n.region = region;
-    for (uint32_t r = 0; r < m_[o].numResults; ++r) {
-      const ValueId v = m_.result(o, r);
-      n.values.push_back(addValue(v, m_[o].loc, m_.record(o).name, m_[v].type, true));
+    for (uint32_t r = 0; r < m[o].numResults; ++r) {
+      const ValueId v = m.result(o, r);
+      n.values.push_back(addValue(v, m[o].loc, m.record(o).name, m[v].type, true));
       if (n.label.empty()) n.label = out_.values.back()["name"];
     }
-    if (LineFacts* line = lineOf(m_[o].loc); line && line->user.empty()) {
-      const UserPlace user = userPlace(m_, o);
-      line->user = userLocation(m_, o), line->userPath = user.path;
+    if (LineFacts* line = lineOf(m[o].loc); line && line->user.empty()) {
+      const UserPlace user = userPlace(m, o);
+      line->user = userLocation(m, o), line->userPath = user.path;
     }
     if (auto it = groupsOf_.find(o); it != groupsOf_.end()) n.collectives = it->second;
     const int id = addNode(std::move(n));
-    for (ValueId v : m_.operands(o)) edge(v, id);
-    for (uint32_t r = 0; r < m_[o].numResults; ++r) nodeOf_[m_.result(o, r)] = id;
+    drawn_.emplace_back(o, id);
+    for (uint32_t r = 0; r < m[o].numResults; ++r) nodeOf_[m.result(o, r)] = id;
     return id;
   }
 
@@ -255,12 +329,45 @@ private:
       at->second = addNode(std::move(n));
     }
     const int node = at->second;
-    for (ValueId v : m_.operands(o)) gradientEdge(v, node);
+    generated_.emplace_back(o, node);
     GraphNode& n = out_.graph.nodes[static_cast<size_t>(node)];
     ++n.gradientOps;
     if (auto it = groupsOf_.find(o); it != groupsOf_.end())
       n.collectives.insert(it->second.begin(), it->second.end());
-    for (uint32_t r = 0; r < m_[o].numResults; ++r) nodeOf_[m_.result(o, r)] = node;
+    for (uint32_t r = 0; r < m_[o].numResults; ++r) {
+      const ValueId v = m_.result(o, r);
+      nodeOf_[v] = node;
+      gradientResult(v);
+    }
+  }
+
+  // A result of value_and_grad, which the text names.
+  void gradientResult(ValueId v) {
+    const auto call = callOf(v);
+    if (!call || !lineOf(call->loc)) return;
+    const int id = addValue(v, call->loc, "value_and_grad", m_[v].type, true);
+    out_.values[static_cast<size_t>(id)]["name"] = call->name;
+  }
+
+  // The call of the text that a value is a result of.
+  const CallResult* callOf(ValueId v) const {
+    const Module& m = written_->module();
+    const StrId name =
+        v.index < m.values.size() && m[v].name.valid() ? m[v].name : m_[reasons_.shown(v)].name;
+    const auto it = name.valid() ? calls_.find(std::string(m_.strings[name])) : calls_.end();
+    return it == calls_.end() ? nullptr : &it->second;
+  }
+
+  // The line of a call has the value that its callee computes, too.
+  void callResult(ValueId v, int id) {
+    const CallResult* call = callOf(v);
+    LineFacts* line = call ? lineOf(call->loc) : nullptr;
+    if (line && std::ranges::find(line->values, id) == line->values.end()) line->values.push_back(id);
+  }
+
+  // "%loss_eq_h": the name in the inlined program.
+  std::string pathOf(ValueId v) const {
+    return written_->replaced(v) ? written_->names()(v) : reasons_.lookupName(v);
   }
 
   // Arguments, such as weights, are drawn where the forward part reads them.
@@ -274,28 +381,43 @@ private:
       edge(v, node);
   }
 
-  // From the node that defines `v`, through reshards, to the node.
-  void edge(ValueId v, int to) {
+  // Of an op that is kept, with the reshards of its operands in the propagated program.
+  void operandEdges(OpId o, int node) {
+    const Module& m = written_->has(o) ? written_->module() : m_;
+    const bool both = !written_->has(o) || (written_->isKept(o) && m_[o].numOperands == m[o].numOperands);
+    for (uint32_t i = 0; i < m[o].numOperands; ++i)
+      edge(m.operand(o, i), node, both ? m_.operand(o, i) : ValueId());
+  }
+
+  void edge(ValueId v, int to) { edge(v, to, v); }
+  // From the node that defines `written` to the node, through the reshards of `propagated`.
+  void edge(ValueId written, int to, ValueId propagated) {
     std::set<int> collectives;
-    for (OpId by = m_.definingOp(v); by.valid() && reasons_.reshard(by); by = m_.definingOp(v)) {
+    ValueId v = propagated;
+    for (OpId by = v.valid() ? m_.definingOp(v) : OpId(); by.valid() && reasons_.reshard(by);
+         by = m_.definingOp(v)) {
       if (auto it = groupsOf_.find(by); it != groupsOf_.end())
         collectives.insert(it->second.begin(), it->second.end());
       v = m_.operand(by, 0);
     }
-    const auto from = nodeOf_.find(v);
+    ValueId source = nodeOf_.contains(written) || !v.valid() ? written : v;
+    const auto from = nodeOf_.find(source);
     if (from == nodeOf_.end() || from->second == to) return;
-    const auto value = valueId_.find(v);
+    const auto value = valueId_.find(source);
     if (!edges_.emplace(from->second, to).second) return;
     const int id = value == valueId_.end() ? -1 : value->second;
-    const double bytes =
-        id >= 0 ? bytes_[static_cast<size_t>(id)] : std::max(0.0, deviceBytes(m_[v].type, m_[v].sharding));
+    const double bytes = id >= 0 ? bytes_[static_cast<size_t>(id)]
+                                 : std::max(0.0, deviceBytes(m_[source].type, m_[source].sharding));
     out_.graph.edges.push_back({from->second, to, id, bytes, std::move(collectives)});
   }
 
   void results() {
     const int id = addNode(
         {GraphNode::Results, "return", "results", {}, index_.at(m_[m_[function_].body].terminatorLoc)});
-    for (ValueId v : m_[m_[function_].body].yields) edge(v, id);
+    const std::vector<ValueId>&now = m_[m_[function_].body].yields,
+          &written = written_->module()[written_->body()].yields;
+    for (size_t i = 0; i < now.size(); ++i)
+      edge(written.size() == now.size() ? written[i] : now[i], id, now[i]);
   }
 
   // Line numbers of the ops that need a collective.
@@ -405,11 +527,15 @@ private:
   const ProgramReport& report_;
   const SourceIndex& index_;
   Reasons reasons_;
+  const Calls& calls_;
+  std::optional<WrittenProgram> written_;
   FuncId function_;
   GlobalData out_;
   Mesh mesh_;
   std::vector<double> bytes_; // by value: on one device
   std::unordered_map<ValueId, int> valueId_, nodeOf_;
+  std::unordered_map<OpId, int> nodeOfOp_;
+  std::vector<std::pair<OpId, int>> drawn_, generated_; // ops and their nodes, whose edges are made last
   std::set<std::pair<int, int>> edges_;
   std::unordered_map<int, int> instances_;         // by line: its ops so far
   std::map<std::pair<int, OpKind>, OpId> firstAt_; // by line and kind
@@ -419,8 +545,9 @@ private:
 
 } // namespace
 
-GlobalData globalData(CollectiveTrace& t, const ProgramReport& report, const SourceIndex& index) {
-  return GlobalMaker(t, report, index).make();
+GlobalData globalData(CollectiveTrace& t, const ProgramReport& report, const SourceIndex& index,
+                      Module* written, const std::unordered_map<std::string, CallResult>& calls) {
+  return GlobalMaker(t, report, index, written, calls).make();
 }
 
 } // namespace dtc

@@ -3,6 +3,7 @@
 #include "dtc/Passes/trace/TraceCollectives.h"
 #include "dtc/Report/explain/ExplainProgram.h"
 #include "report/SourceIndex.h"
+#include "report/Written.h"
 
 #include <unordered_map>
 
@@ -54,6 +55,9 @@ struct GlobalData {
 // "all_reduce tp 4096": kind, axes and bytes received.
 [[nodiscard]] std::string collectiveKey(const Module&, OpId, const Mesh&, const NominalMachine&);
 
-[[nodiscard]] GlobalData globalData(CollectiveTrace&, const ProgramReport&, const SourceIndex&);
+// `written`: the module before canonicalize, if that has run. `calls`: results of the text's calls (Written.h).
+[[nodiscard]] GlobalData globalData(CollectiveTrace&, const ProgramReport&, const SourceIndex&,
+                                    Module* written,
+                                    const std::unordered_map<std::string, CallResult>& calls);
 
 } // namespace dtc

@@ -20,6 +20,7 @@ namespace dtc {
 
 namespace {
 
+constexpr std::string_view kBeforeCanonicalize = "decompose"; // the pass
 constexpr size_t kFoldedLines = 700; // of a text that is longer, equal layers are shown once
 
 std::string dumped(const ReportValue& v) {
@@ -77,15 +78,22 @@ private:
     return p;
   }
 
-  static std::optional<Module> closed(Module m, FuncId entry, Diagnostics& diags) {
+  // `written`: takes the module before canonicalize.
+  static std::optional<Module> closed(Module m, FuncId entry, Diagnostics& diags,
+                                      std::optional<Module>* written = nullptr) {
     Session session(std::move(m), entry);
+    if (written)
+      session.hooks.after = [&](const PassStep& s, const Module& now, double) {
+        if (std::string_view(s.pass->name) == kBeforeCanonicalize) written->emplace(now);
+      };
     if (!session.lower(Stage::Closed, diags) || diags.hasErrors()) return std::nullopt;
     return std::move(session.module());
   }
 
   Status global(FuncId entry) {
     const bool annotated = levelOf(module_, entry) == Level::Global;
-    auto prepared = closed(module_, entry, data_.problems);
+    std::optional<Module> written;
+    auto prepared = closed(module_, entry, data_.problems, &written);
     if (!prepared) return Error{Error::Input, ""};
     const FuncId own = prepared->findFunction(module_.strings[module_[entry].name]);
     auto trace = traceCollectives(*prepared, propagation(), {}, data_.problems, own);
@@ -103,7 +111,8 @@ private:
     };
     report_ = explainCollectives(*prepared, *trace, how, again);
     index_.emplace(data_.source);
-    global_ = globalData(*trace, report_, *index_);
+    global_ =
+        globalData(*trace, report_, *index_, written ? &*written : nullptr, callResults(module_, entry));
     layers_ = layersOf(*index_, global_->lines);
     out_["meshes"] = meshData(trace->propagated);
     return Ok{};

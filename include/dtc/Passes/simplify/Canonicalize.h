@@ -5,6 +5,9 @@
 
 namespace dtc {
 
+// For an op that only permutes dims: the operand's dim for each of the result's. Empty for other ops.
+[[nodiscard]] std::vector<int64_t> permutationOf(Module&, OpId);
+
 [[nodiscard]] bool canonicalizePass(Module&, const PassOptions&, Diagnostics&);
 
 } // namespace dtc

@@ -28,7 +28,7 @@ void setUp(Agraph_t* g, size_t numNodes) {
   set(g, "splines", numNodes > 600 ? "line" : "spline");
   set(g, "ranksep", "0.35");
   set(g, "nodesep", "0.25");
-  if (numNodes <= 300) return;
+  if (numNodes <= 100) return;
   set(g, "nslimit", "3"); // bounds the time of large graphs
   set(g, "nslimit1", "3");
   set(g, "mclimit", "0.3");

@@ -101,11 +101,17 @@ function textOf(line) {
 }
 function addLine(to, line, most) {
   const p = state.program, values = (line.values || []).map((v) => p.values[v]).filter(Boolean);
-  const shown = values.slice(0, 3).map((v, i) => [i ? el("br") : "", values.length > 1 ? v.name.replace(/^.*%/, "%") + " " : "", shardingText(v.sharding)]);
+  const own = new Map(); // values of several calls that are sharded alike are one
+  for (const v of values) {
+    const key = v.name + " " + (v.sharding ? v.sharding.text : "");
+    own.set(key, {value: v, count: (own.get(key)?.count || 0) + 1});
+  }
+  const alike = [...own.values()];
+  const shown = alike.slice(0, 3).map(({value, count}, i) => [i ? el("br") : "", alike.length > 1 ? value.name.replace(/^.*%/, "%") + " " : "", value.unused ? el("span", {class: "dim", title: "no result depends on it: it is not compiled"}, "unused") : shardingText(value.sharding), count > 1 ? ` ×${count}` : ""]);
   const made = values.find((v) => v.before && v.before.pending);
   to.append(el("div", {class: "row" + (values.length || line.us || /^\s*(func|spmd|mesh|return|\}|\/\/)/.test(line.text) ? "" : " plain"), "data-k": keys(lineKeys(line)), tabindex: values.length ? 0 : null},
     el("div", {class: "n"}, p.numberOf(line.line)), el("div", {class: "t mono"}, textOf(line)),
-    el("div", {class: "s mono"}, shown, values.length > 3 ? ` +${values.length - 3}` : "",
+    el("div", {class: "s mono"}, shown, alike.length > 3 ? ` +${alike.length - 3}` : "",
       made ? [el("br"), el("span", {class: "before", title: "as the op computes it: partial values, which a collective reduces"}, "from ", shardingText(made.before))] : "",
       (line.collectives || []).length ? [shown.length ? el("br") : "", (line.collectives || []).slice(0, 3).map(chip), line.collectives.length > 3 ? `+${line.collectives.length - 3}` : ""] : ""),
     el("div", {class: "c"}, costBar(line, most), costText(line.us || 0, line.comm_us || 0, line.result_bytes))));
