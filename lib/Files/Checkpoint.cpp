@@ -10,19 +10,17 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
-#include <map>
-#include <new>
-#include <stdexcept>
 #include <sys/file.h>
 #include <unistd.h>
+#include <utility>
 
 namespace dtc {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char *kCheckpointManifest = "checkpoint.json", *kStep = "step-", *kWriting = ".writing-",
-                     *kRemoving = ".removing-";
+constexpr const char *kCheckpointManifest = "checkpoint.json", *kState = "state.safetensors",
+                     *kStep = "step-", *kWriting = ".writing-", *kRemoving = ".removing-";
 constexpr int64_t kMaxCheckpointManifest = 100'000'000;
 
 std::string stepName(int64_t step) {
@@ -46,73 +44,69 @@ Status flushFolder(const std::string& path) {
   return Ok{};
 }
 
-// A new file: its bytes in order, hashed, then flushed to the disk.
-Result<CheckpointManifest::File> writeFlushed(const std::string& folder, const std::string& name,
-                                              const std::function<Status(const ByteSink&)>& write) {
-  const std::string path = folder + "/" + name;
+std::string hashOf(const Tensor& value) {
+  const auto bytes = value.bytes();
+  return toHex(Sha256().add({reinterpret_cast<const char*>(bytes.data()), bytes.size()}).finish());
+}
+
+FileLayout layoutOf(const std::vector<PiecedTensor>& tensors) {
+  std::vector<FileLayout::Entry> entries;
+  for (const PiecedTensor& t : tensors) entries.push_back({t.name, t.dtype, t.shape});
+  return safetensorsLayout(std::move(entries));
+}
+
+// The pieces of process `rank`: written and flushed. Returns their hashes, in order.
+Result<std::string> writeShare(const std::string& folder, const FileLayout& layout,
+                               const std::vector<PiecedTensor>& tensors, int rank) {
+  if (Status s = writePieces(folder + "/" + kState, layout, tensors, rank); !s) return s.error();
+  std::string hashes;
+  for (const PiecedTensor& t : tensors)
+    for (const TensorPiece& p : t.pieces)
+      if (p.writer == rank) hashes += hashOf(p.value);
+  return hashes;
+}
+
+Status createFolder(const std::string& folder, const FileLayout& layout) {
+  std::error_code error;
+  fs::remove_all(folder, error);
+  if (!fs::create_directory(folder, error)) return cannotWrite(folder, error.value());
+  return createLaidOut(folder + "/" + kState, layout);
+}
+
+// A new file, flushed to the disk.
+Status writeFlushed(const std::string& path, std::string_view bytes) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (fd < 0) return cannotWrite(path);
-  Sha256 hash;
-  CheckpointManifest::File file{name, 0, ""};
-  Status s = write([&](std::string_view bytes) -> Status {
-    hash.add(bytes);
-    file.bytes += static_cast<int64_t>(bytes.size());
-    while (!bytes.empty()) {
-      const ssize_t n = ::write(fd, bytes.data(), bytes.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return cannotWrite(path);
+  Status s = Ok{};
+  while (s && !bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0)
+      s = cannotWrite(path);
+    else
       bytes.remove_prefix(static_cast<size_t>(n));
-    }
-    return Ok{};
-  });
+  }
   if (s && fsync(fd) != 0) s = cannotWrite(path);
   if (close(fd) != 0 && s) s = cannotWrite(path);
-  if (!s) return s.error();
-  file.sha256 = toHex(hash.finish());
-  return file;
+  return s;
 }
 
-// Pieces by the file that they are written to; a tensor has at most one piece per device.
-std::map<int64_t, NamedTensors> byDevice(const std::vector<PiecedTensor>& tensors) {
-  std::map<int64_t, NamedTensors> files;
-  for (const PiecedTensor& t : tensors)
-    for (const TensorPiece& p : t.pieces) files[p.device].emplace_back(t.name, &p.value);
-  return files;
-}
-
-// Complex numbers are stored as their parts, because .safetensors has none.
-NamedTensors storable(const NamedTensors& in, std::vector<Tensor>& parts) {
-  NamedTensors out = in;
-  parts.reserve(in.size());
-  for (auto& [name, tensor] : out)
-    if (isComplex(tensor->dtype())) tensor = &parts.emplace_back(tensor->parts());
-  return out;
-}
-
-Status writeParts(const std::string& folder, CheckpointManifest& manifest,
-                  const std::vector<PiecedTensor>& tensors) {
-  std::map<int64_t, size_t> number; // of the file of a device
-  for (const auto& [device, named] : byDevice(tensors)) {
-    std::vector<Tensor> parts;
-    const NamedTensors stored = storable(named, parts);
-    std::string digits = std::to_string(device);
-    if (digits.size() < 5) digits.insert(0, 5 - digits.size(), '0');
-    DTC_TRY(auto file, writeFlushed(folder, "shard-" + digits + ".safetensors",
-                                    [&](const ByteSink& sink) { return writeSafetensors(stored, sink); }));
-    number[device] = manifest.files.size();
-    manifest.files.push_back(std::move(file));
-  }
+// `hashes` are those of the processes, each in the order of its pieces.
+Status writeManifest(const std::string& folder, CheckpointManifest& manifest,
+                     const std::vector<PiecedTensor>& tensors, const std::vector<std::string>& hashes) {
+  constexpr size_t kHash = 64; // hexadecimal digits
+  std::vector<size_t> at(hashes.size(), 0);
   for (const PiecedTensor& t : tensors) {
-    CheckpointManifest::Entry entry{t.name, t.dtype, t.shape, {}};
-    for (const TensorPiece& p : t.pieces)
-      entry.pieces.push_back({number[p.device], p.offset, p.value.shape()});
-    manifest.tensors.push_back(std::move(entry));
+    CheckpointManifest::Entry& entry = manifest.tensors.emplace_back(t.name, t.dtype, t.shape);
+    for (const TensorPiece& p : t.pieces) {
+      const auto writer = static_cast<size_t>(p.writer);
+      entry.pieces.push_back(
+          {p.box, hashes[writer].substr(std::exchange(at[writer], at[writer] + kHash), kHash)});
+    }
   }
-  const std::string json = manifestJson(manifest);
-  DTC_TRY(auto written, writeFlushed(folder, std::string(kCheckpointManifest) + ".part",
-                                     [&](const ByteSink& sink) { return sink(json); }));
-  const std::string path = folder + "/" + kCheckpointManifest;
-  if (rename((folder + "/" + written.name).c_str(), path.c_str()) != 0) return cannotWrite(path);
+  const std::string path = folder + "/" + kCheckpointManifest, part = path + ".part";
+  if (Status s = writeFlushed(part, manifestJson(manifest)); !s) return s;
+  if (rename(part.c_str(), path.c_str()) != 0) return cannotWrite(path);
   return flushFolder(folder);
 }
 
@@ -173,28 +167,49 @@ Result<std::unique_ptr<CheckpointFolder>> CheckpointFolder::open(const std::stri
   return std::unique_ptr<CheckpointFolder>(new CheckpointFolder(folder, fd));
 }
 
-CheckpointFolder::~CheckpointFolder() { close(lock_); }
+std::unique_ptr<CheckpointFolder> CheckpointFolder::joined(const std::string& folder) {
+  return std::unique_ptr<CheckpointFolder>(new CheckpointFolder(folder, -1));
+}
+
+CheckpointFolder::~CheckpointFolder() {
+  if (lock_ >= 0) close(lock_);
+}
 
 std::string CheckpointFolder::pathOf(int64_t step) const { return path_ + "/" + stepName(step); }
 
+static Result<std::string> textOf(const Status& s) { return s ? Result<std::string>("") : s.error(); }
+
 Status CheckpointFolder::write(CheckpointManifest manifest, const std::vector<PiecedTensor>& tensors,
-                               size_t keep) const {
+                               size_t keep, WriterGroup& group) const {
+  const bool leads = group.rank() == 0;
   const std::string name = stepName(manifest.step), temporary = path_ + "/" + kWriting + name;
-  std::error_code error;
-  fs::remove_all(temporary, error);
-  if (!fs::create_directory(temporary, error)) return cannotWrite(temporary, error.value());
-  Status s = writeParts(temporary, manifest, tensors);
+  const FileLayout layout = layoutOf(tensors);
+  manifest.bytes = layout.bytes;
+  auto all = group.round(textOf(leads ? createFolder(temporary, layout) : Ok{}));
+  if (all) all = group.round(writeShare(temporary, layout, tensors, group.rank()));
+  Status s = all ? Status(Ok{}) : all.error();
+  if (s && leads) s = writeManifest(temporary, manifest, tensors, *all);
   const std::string path = path_ + "/" + name;
-  if (s) removeCheckpoint(path_, name); // of an earlier run that got no further
-  if (s && rename(temporary.c_str(), path.c_str()) != 0) s = cannotWrite(path);
-  if (s) s = flushFolder(path_);
-  if (!s) {
-    fs::remove_all(temporary, error);
-    return s;
-  }
+  if (s && leads) removeCheckpoint(path_, name); // of an earlier run that got no further
+  if (s && leads && rename(temporary.c_str(), path.c_str()) != 0) s = cannotWrite(path);
+  if (s && leads) s = flushFolder(path_);
+  std::error_code error;
+  if (!s) fs::remove_all(temporary, error); // by all: the one that leads may have died
+  if (all) all = group.round(textOf(s));
+  if (s && !all) s = all.error();
+  if (!s || !leads) return s;
   DTC_TRY(const auto found, list(path_));
   for (size_t i = 0; i + keep < found.size(); ++i) removeCheckpoint(path_, stepName(found[i].step));
   return Ok{};
+}
+
+// The tensor of a manifest in the file of the tensors.
+static Result<TensorSource> sourceOf(TensorArchive& archive, const CheckpointManifest::Entry& e) {
+  std::vector<int64_t> stored = e.shape;
+  if (isComplex(e.dtype)) stored.push_back(2);
+  if (!archive.has(e.name)) return inputError(quotedPath(archive.path()) + " has no tensor '" + e.name + "'");
+  DTC_TRY(const auto source, archive.tensor(e.name, partType(e.dtype), &stored));
+  return source.as(e.dtype, e.shape);
 }
 
 Result<Checkpoint> Checkpoint::open(const std::string& folder) {
@@ -208,78 +223,33 @@ Result<Checkpoint> Checkpoint::open(const std::string& folder) {
   if (!manifest)
     return inputError(quotedPath(file.path()) + " is not a valid manifest: " + manifest.error().message);
   c.manifest_ = *std::move(manifest);
-  for (const CheckpointManifest::File& f : c.manifest_.files) {
-    DTC_TRY(auto piece, InputFile::openBeneath(folder, f.name));
-    if (piece.size() != f.bytes)
-      return inputError(quotedPath(piece.path()) + " has " + std::to_string(piece.size()) + " bytes, but " +
-                        std::to_string(f.bytes) + " were written: the checkpoint is damaged");
-    c.files_.push_back(std::make_shared<const InputFile>(std::move(piece)));
-    DTC_TRY(auto again, InputFile::openBeneath(folder, f.name));
-    DTC_TRY(auto archive, openSafetensors(std::move(again)));
-    c.archives_.push_back(std::move(archive));
+  DTC_TRY(auto state, InputFile::openBeneath(folder, kState));
+  if (state.size() != c.manifest_.bytes)
+    return inputError(quotedPath(state.path()) + " has " + std::to_string(state.size()) + " bytes, but " +
+                      std::to_string(c.manifest_.bytes) + " were written: the checkpoint is damaged");
+  DTC_TRY(const auto archive, openSafetensors(std::move(state)));
+  for (const CheckpointManifest::Entry& e : c.manifest_.tensors) {
+    DTC_TRY(auto source, sourceOf(*archive, e));
+    c.sources_.push_back(std::move(source));
   }
   return c;
 }
 
-Status Checkpoint::verify() const {
-  std::string buffer(1 << 20, '\0');
-  for (size_t i = 0; i < files_.size(); ++i) {
-    Sha256 hash;
-    for (int64_t at = 0; at < files_[i]->size();) {
-      const auto n = static_cast<size_t>(std::min<int64_t>(1 << 20, files_[i]->size() - at));
-      const auto part = std::as_writable_bytes(std::span(buffer)).first(n);
-      if (Status s = files_[i]->read(at, part); !s) return s;
-      hash.add(std::string_view(buffer).substr(0, n));
-      at += static_cast<int64_t>(n);
+const TensorSource& Checkpoint::source(const CheckpointManifest::Entry& e) const {
+  return sources_[static_cast<size_t>(&e - manifest_.tensors.data())];
+}
+
+Status Checkpoint::verify(ReaderShare share) const {
+  int64_t number = 0;
+  for (const CheckpointManifest::Entry& e : manifest_.tensors)
+    for (const CheckpointManifest::Piece& p : e.pieces) {
+      if (number++ % share.size != share.rank) continue;
+      DTC_TRY(const auto value, source(e).box(p.box));
+      if (hashOf(value) != p.sha256)
+        return inputError("'" + e.name + "' in " + quotedPath(folder_ + "/" + kState) +
+                          " does not have the SHA-256 that the manifest states: the checkpoint is damaged");
     }
-    if (toHex(hash.finish()) != manifest_.files[i].sha256)
-      return inputError(quotedPath(files_[i]->path()) +
-                        " does not have the SHA-256 that its manifest states: the checkpoint is damaged");
-  }
   return Ok{};
-}
-
-// Copies a piece into its tensor, row by row.
-static void place(const TensorPiece& piece, Tensor& whole) {
-  const std::vector<int64_t>& shape = piece.value.shape();
-  if (shape.empty() || piece.value.numElements() == 0) {
-    std::memcpy(whole.bytes().data(), piece.value.bytes().data(), piece.value.bytes().size());
-    return;
-  }
-  const auto width = static_cast<size_t>(dtypeBytes(whole.dtype()));
-  const size_t rank = shape.size(), row = static_cast<size_t>(shape[rank - 1]) * width;
-  const std::vector<int64_t> strides = whole.strides();
-  std::vector<int64_t> index(rank, 0);
-  const std::byte* from = piece.value.bytes().data();
-  for (int64_t rows = piece.value.numElements() / shape[rank - 1]; rows > 0; --rows, from += row) {
-    int64_t to = 0;
-    for (size_t d = 0; d < rank; ++d) to += (piece.offset[d] + index[d]) * strides[d];
-    std::memcpy(whole.bytes().data() + static_cast<size_t>(to) * width, from, row);
-    for (size_t d = rank - 1; d-- > 0;) {
-      if (++index[d] < shape[d]) break;
-      index[d] = 0;
-    }
-  }
-}
-
-Result<Tensor> Checkpoint::read(const CheckpointManifest::Entry& entry) const {
-  const bool complex = isComplex(entry.dtype);
-  try {
-    Tensor whole(entry.dtype, entry.shape);
-    for (const CheckpointManifest::Piece& p : entry.pieces) {
-      std::vector<int64_t> shape = p.shape;
-      if (complex) shape.push_back(2);
-      TensorArchive& archive = *archives_[p.file];
-      if (!archive.has(entry.name))
-        return inputError(quotedPath(archive.path()) + " has no tensor '" + entry.name + "'");
-      DTC_TRY(const auto source, archive.tensor(entry.name, partType(entry.dtype), &shape));
-      DTC_TRY(auto value, source.tensor());
-      place({p.offset, complex ? Tensor::fromParts(value) : std::move(value)}, whole);
-    }
-    return whole;
-  } catch (const std::bad_alloc&) {
-  } catch (const std::length_error&) {}
-  return machineError("not enough memory for the tensor '" + entry.name + "' of " + quotedPath(folder_));
 }
 
 Result<std::vector<CheckpointFolder::Found>> checkpointsIn(const std::string& folder) {

@@ -26,8 +26,7 @@ public:
                         std::string(dtypeName(*want)));
     if (std::string why = validateShape(e.name, e.dtype, e.shape, shape); !why.empty())
       return inputError(why);
-    DTC_TRY(auto value, checkpoint_.read(e));
-    return TensorSource(std::move(value));
+    return checkpoint_.source(e);
   }
 
 private:
@@ -41,9 +40,9 @@ private:
 
 } // namespace
 
-Result<std::unique_ptr<TensorArchive>> openCheckpointTensors(const std::string& folder) {
+Result<std::unique_ptr<TensorArchive>> openCheckpointTensors(const std::string& folder, ReaderShare share) {
   DTC_TRY(auto checkpoint, chosenCheckpoint(folder));
-  if (Status s = checkpoint.verify(); !s) return s.error();
+  if (Status s = checkpoint.verify(share); !s) return s.error();
   return std::unique_ptr<TensorArchive>(std::make_unique<CheckpointArchive>(std::move(checkpoint)));
 }
 

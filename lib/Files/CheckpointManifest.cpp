@@ -22,8 +22,8 @@ std::string tensorJson(const CheckpointManifest::Entry& t) {
          ", \"shape\": " + listText(t.shape) + ", \"shards\": [" +
          joined(t.pieces, ", ",
                 [](const CheckpointManifest::Piece& p) {
-                  return "{\"file\": " + std::to_string(p.file) + ", \"offset\": " + listText(p.offset) +
-                         ", \"shape\": " + listText(p.shape) + "}";
+                  return "{\"offset\": " + listText(p.box.offset) + ", \"shape\": " + listText(p.box.shape) +
+                         ", \"sha256\": " + jsonString(p.sha256) + "}";
                 }) +
          "]}";
 }
@@ -92,17 +92,7 @@ DataState dataOf(Fields& fields, const json& object) {
   return data;
 }
 
-CheckpointManifest::File fileOf(Fields& fields, const json& object) {
-  CheckpointManifest::File file{fields.text(object, "name"), fields.number(object, "bytes"),
-                                fields.text(object, "sha256")};
-  // A plain name: never a path.
-  if (!file.name.starts_with("shard-") || !file.name.ends_with(".safetensors") ||
-      file.name.find('/') != file.name.npos)
-    fields.refuse("name");
-  return file;
-}
-
-CheckpointManifest::Entry tensorOf(Fields& fields, const json& object, size_t files) {
+CheckpointManifest::Entry tensorOf(Fields& fields, const json& object) {
   CheckpointManifest::Entry t;
   t.name = fields.text(object, "name");
   const auto dtype = parseDType(fields.text(object, "dtype"));
@@ -112,14 +102,12 @@ CheckpointManifest::Entry tensorOf(Fields& fields, const json& object, size_t fi
   if (pieces.size() > kMaxCheckpointPieces) fields.refuse("shards");
   for (const json& p : pieces) {
     if (!fields.problem.empty()) break;
-    t.pieces.push_back(
-        {static_cast<size_t>(fields.number(p, "file")), fields.sizes(p, "offset"), fields.sizes(p, "shape")});
-    if (t.pieces.back().file >= files) fields.refuse("file");
+    t.pieces.push_back({{fields.sizes(p, "offset"), fields.sizes(p, "shape")}, fields.text(p, "sha256")});
   }
   return t;
 }
 
-bool overlap(const CheckpointManifest::Piece& a, const CheckpointManifest::Piece& b) {
+bool overlap(const TensorBox& a, const TensorBox& b) {
   for (size_t d = 0; d < a.offset.size(); ++d)
     if (a.offset[d] + a.shape[d] <= b.offset[d] || b.offset[d] + b.shape[d] <= a.offset[d]) return false;
   return true;
@@ -130,8 +118,9 @@ bool tiles(const CheckpointManifest::Entry& t) {
   const auto count = elementCount(t.shape);
   if (!count || !checkedMul(*count, dtypeBytes(t.dtype))) return false;
   int64_t sum = 0;
-  std::vector<const CheckpointManifest::Piece*> sorted;
-  for (const CheckpointManifest::Piece& p : t.pieces) {
+  std::vector<const TensorBox*> sorted;
+  for (const CheckpointManifest::Piece& piece : t.pieces) {
+    const TensorBox& p = piece.box;
     if (p.offset.size() != t.shape.size() || p.shape.size() != t.shape.size()) return false;
     for (size_t d = 0; d < t.shape.size(); ++d)
       if (p.offset[d] > t.shape[d] || p.shape[d] > t.shape[d] - p.offset[d]) return false;
@@ -152,12 +141,6 @@ bool tiles(const CheckpointManifest::Entry& t) {
 
 } // namespace
 
-int64_t CheckpointManifest::bytes() const {
-  int64_t sum = 0;
-  for (const File& f : files) sum = checkedAdd(sum, f.bytes).value_or(INT64_MAX);
-  return sum;
-}
-
 std::string manifestJson(const CheckpointManifest& m) {
   return "{\"format\": " + std::to_string(kCheckpointFormat) +
          ", \"dtc\": \"" DTC_VERSION "\",\n\"step\": " + std::to_string(m.step) +
@@ -166,13 +149,8 @@ std::string manifestJson(const CheckpointManifest& m) {
          "],\n\"data\": {\"position\": " + std::to_string(m.data.position) +
          ", \"seed\": " + std::to_string(m.data.seed) + ", \"order\": \"" +
          (m.data.fileOrder ? "file" : "shuffled") + "\", \"sources\": [" +
-         joined(m.data.sources, ", ", sourceJson) + "]},\n\"files\": [\n  " +
-         joined(m.files, ",\n  ",
-                [](const CheckpointManifest::File& f) {
-                  return "{\"name\": " + jsonString(f.name) + ", \"bytes\": " + std::to_string(f.bytes) +
-                         ", \"sha256\": " + jsonString(f.sha256) + "}";
-                }) +
-         "],\n\"tensors\": [\n  " + joined(m.tensors, ",\n  ", tensorJson) + "]}\n";
+         joined(m.data.sources, ", ", sourceJson) + "]},\n\"bytes\": " + std::to_string(m.bytes) +
+         ",\n\"tensors\": [\n  " + joined(m.tensors, ",\n  ", tensorJson) + "]}\n";
 }
 
 Result<CheckpointManifest> parseCheckpointManifest(std::string_view text) {
@@ -189,11 +167,11 @@ Result<CheckpointManifest> parseCheckpointManifest(std::string_view text) {
   for (const json& word : fields.list(object, "command"))
     word.is_string() ? m.command.push_back(word.get<std::string>()) : fields.refuse("command");
   m.data = dataOf(fields, fields.field(object, "data"));
-  for (const json& file : fields.list(object, "files")) m.files.push_back(fileOf(fields, file));
+  m.bytes = fields.number(object, "bytes");
   std::unordered_set<std::string> names;
   for (const json& tensor : fields.list(object, "tensors")) {
     if (!fields.problem.empty()) break;
-    m.tensors.push_back(tensorOf(fields, tensor, m.files.size()));
+    m.tensors.push_back(tensorOf(fields, tensor));
     const std::string& name = m.tensors.back().name;
     if (!fields.problem.empty()) return inputError(fields.problem + ", in tensor " + jsonString(name));
     if (!names.insert(name).second) return inputError("it has two tensors " + jsonString(name));

@@ -302,11 +302,11 @@ Result<InputBinding> parseInputBinding(std::string_view text) {
 }
 
 Result<std::vector<TensorSource>> bindInputs(std::span<const InputBinding> bindings,
-                                             std::span<const InputArgument> arguments) {
+                                             std::span<const InputArgument> arguments, ReaderShare share) {
   Archives archives;
   for (const InputBinding& b : bindings) {
     if (b.kind != InputBinding::Archive || archives.contains(b.path)) continue;
-    DTC_TRY(auto archive, openTensorArchive(b.path));
+    DTC_TRY(auto archive, openTensorArchive(b.path, share));
     archives.emplace(b.path, std::move(archive));
   }
   Binder binder{bindings, arguments, archives, {}};

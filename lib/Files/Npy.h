@@ -14,5 +14,7 @@ inline constexpr int64_t kNpyStart = 65536 + 12; // a header ends within these b
 [[nodiscard]] bool isPlainNpy(const NpyHeader&);
 // Converts from the file's byte order and dim order to ours.
 [[nodiscard]] Tensor arrangeNpy(const NpyHeader&, Tensor);
+// The header of a file that dtc writes.
+[[nodiscard]] std::string npyHeaderBytes(DType, const std::vector<int64_t>& shape);
 
 } // namespace dtc

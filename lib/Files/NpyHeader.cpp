@@ -1,5 +1,5 @@
 // The header of a .npy file: a Python dict literal with three keys, parsed as exactly that.
-#include "dtc/Files/TensorFiles.h"
+#include "Npy.h"
 
 #include "dtc/Support/ElementCount.h"
 
@@ -141,19 +141,19 @@ Result<NpyHeader> parseNpyHeader(std::string_view bytes, std::string_view what) 
   return header;
 }
 
-std::string npyBytes(const Tensor& tensor) {
+std::string npyHeaderBytes(DType dtype, const std::vector<int64_t>& dims) {
   const char* code = "f4";
-  switch (tensor.dtype()) {
+  switch (dtype) {
   case DType::BF16: code = "u2"; break;
   case DType::F8E4M3:
   case DType::F8E5M2: code = "u1"; break;
   default:
     for (const Descr& d : kDescrs)
-      if (!d.raw && d.dtype == tensor.dtype()) code = d.code;
+      if (!d.raw && d.dtype == dtype) code = d.code;
   }
   std::string shape;
-  for (size_t i = 0; i < tensor.rank(); ++i) shape += (i ? ", " : "") + std::to_string(tensor.shape()[i]);
-  if (tensor.rank() == 1) shape += ",";
+  for (size_t i = 0; i < dims.size(); ++i) shape += (i ? ", " : "") + std::to_string(dims[i]);
+  if (dims.size() == 1) shape += ",";
   std::string dict = std::string("{'descr': '") + (code[1] == '1' && code[2] == 0 ? '|' : '<') + code +
                      "', 'fortran_order': False, 'shape': (" + shape + "), }";
   dict.append(63 - (10 + dict.size()) % 64, ' '); // the data starts at a multiple of 64, as in NumPy
@@ -161,7 +161,11 @@ std::string npyBytes(const Tensor& tensor) {
   std::string out("\x93NUMPY\x01\x00", 8);
   out += static_cast<char>(dict.size() & 255);
   out += static_cast<char>(dict.size() >> 8);
-  out += dict;
+  return out + dict;
+}
+
+std::string npyBytes(const Tensor& tensor) {
+  std::string out = npyHeaderBytes(tensor.dtype(), tensor.shape());
   out.append(reinterpret_cast<const char*>(tensor.bytes().data()), tensor.bytes().size());
   return out;
 }

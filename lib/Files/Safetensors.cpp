@@ -1,10 +1,12 @@
 // .safetensors files and their indices.
 #include "SafetensorsHeader.h"
 #include "dtc/Files/TensorArchive.h"
+#include "dtc/Files/TensorPieces.h"
 #include "dtc/Support/Json.h"
 #include "dtc/Support/Words.h"
 
 #include <algorithm>
+#include <numeric>
 #include <unordered_map>
 
 namespace dtc {
@@ -122,29 +124,17 @@ Result<std::unique_ptr<TensorArchive>> openSafetensorsIndex(InputFile file, std:
 }
 
 Status writeSafetensors(const NamedTensors& tensors, const ByteSink& sink) {
-  NamedTensors sorted = tensors; // wide elements first, so that all are aligned
-  std::sort(sorted.begin(), sorted.end(), [](auto& a, auto& b) {
-    const int x = dtypeBytes(a.second->dtype()), y = dtypeBytes(b.second->dtype());
-    return x != y ? x > y : a.first < b.first;
-  });
-  std::string header = "{";
-  size_t end = 0;
-  for (const auto& [name, tensor] : sorted) {
-    const size_t begin = end;
-    end += tensor->bytes().size();
-    header += (header.size() > 1 ? "," : "") + jsonString(name) + R"(:{"dtype":")" +
-              std::string(safetensorsName(tensor->dtype())) + R"(","shape":[)" +
-              joined(tensor->shape(), ",") + R"(],"data_offsets":[)" + std::to_string(begin) + "," +
-              std::to_string(end) + "]}";
+  std::vector<FileLayout::Entry> entries;
+  for (const auto& [name, tensor] : tensors) entries.push_back({name, tensor->dtype(), tensor->shape()});
+  const FileLayout layout = safetensorsLayout(std::move(entries));
+  std::vector<size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, {}, [&](size_t i) { return layout.tensors[i].begin; });
+  if (Status s = sink(layout.header); !s) return s;
+  for (const size_t i : order) {
+    const auto bytes = tensors[i].second->bytes();
+    if (Status s = sink({reinterpret_cast<const char*>(bytes.data()), bytes.size()}); !s) return s;
   }
-  header += "}";
-  header.append((8 - header.size() % 8) % 8, ' '); // the data starts at a multiple of 8
-  std::string length;
-  for (size_t i = 0; i < 8; ++i) length += static_cast<char>(header.size() >> 8 * i & 255);
-  if (Status s = sink(length + header); !s) return s;
-  for (const auto& [name, tensor] : sorted)
-    if (Status s = sink({reinterpret_cast<const char*>(tensor->bytes().data()), tensor->bytes().size()}); !s)
-      return s;
   return Ok{};
 }
 

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
+#include <memory>
 
 namespace dtc {
 namespace {
@@ -194,20 +194,39 @@ Result<SampleData> SampleData::open(const DataSpec& spec, const InputArgument& a
   return data;
 }
 
-Result<Tensor> SampleData::batch(std::span<const int64_t> samples) const {
-  Tensor out(dtype_, shape_);
-  const bool same = source_.dtype() == dtype_;
+Status SampleData::readSample(int64_t sample, int64_t row, Tensor& to) const {
   const int64_t width = dtypeBytes(source_.dtype()), bytes = sampleElements_ * width;
-  Tensor sample(source_.dtype(), {same ? 0 : sampleElements_});
-  for (size_t i = 0; i < samples.size(); ++i) {
-    const int64_t from = (spec_.offset + samples[i] * step_) * width;
-    const std::span<std::byte> to =
-        same ? out.bytes().subspan(i * static_cast<size_t>(bytes), static_cast<size_t>(bytes))
-             : sample.bytes();
-    if (Status s = source_.read(from, to); !s) return s.error();
-    if (!same) convert(sample, out, static_cast<int64_t>(i) * sampleElements_);
-  }
-  return out;
+  const int64_t from = (spec_.offset + sample * step_) * width;
+  if (source_.dtype() == dtype_)
+    return source_.read(from,
+                        to.bytes().subspan(static_cast<size_t>(row * bytes), static_cast<size_t>(bytes)));
+  Tensor read(source_.dtype(), {sampleElements_});
+  if (Status s = source_.read(from, read.bytes()); !s) return s;
+  convert(read, to, row * sampleElements_);
+  return Ok{};
+}
+
+struct SampleData::Batch {
+  std::vector<int64_t> samples;
+  std::vector<bool> read;
+  Tensor value;
+};
+
+TensorSource SampleData::batch(std::vector<int64_t> samples) const {
+  const size_t count = samples.size();
+  auto batch = std::make_shared<Batch>(std::move(samples), std::vector<bool>(count), Tensor(dtype_, shape_));
+  const int64_t row = sampleElements_ * dtypeBytes(dtype_);
+  return {dtype_, shape_, [this, row, batch](int64_t begin, std::span<std::byte> out) -> Status {
+            const int64_t end = begin + static_cast<int64_t>(out.size());
+            for (int64_t i = row ? begin / row : 0; i * row < end; ++i) {
+              const auto at = static_cast<size_t>(i);
+              if (batch->read[at]) continue;
+              if (Status s = readSample(batch->samples[at], i, batch->value); !s) return s;
+              batch->read[at] = true;
+            }
+            std::memcpy(out.data(), batch->value.bytes().data() + begin, out.size());
+            return Ok{};
+          }};
 }
 
 // The argument of a name.

@@ -101,9 +101,9 @@ bool holdsProgram(const std::string& path) {
   return format && *format && (*format)->program;
 }
 
-Result<std::unique_ptr<TensorArchive>> openTensorArchive(const std::string& path) {
+Result<std::unique_ptr<TensorArchive>> openTensorArchive(const std::string& path, ReaderShare share) {
   if (path.size() > 1 && path.ends_with('/'))
-    return openCheckpointTensors(path.substr(0, path.find_last_not_of('/') + 1));
+    return openCheckpointTensors(path.substr(0, path.find_last_not_of('/') + 1), share);
   DTC_TRY(auto file, InputFile::open(path));
   DTC_TRY(const ArchiveFormat* format, formatOf(file));
   if (!format)

@@ -53,6 +53,7 @@ void normalizeBools(DType dtype, std::span<std::byte> bytes) {
 } // namespace
 
 Status TensorSource::read(int64_t begin, std::span<std::byte> out) const {
+  if (reader_) return reader_(begin, out);
   if (!file_) {
     std::memcpy(out.data(), tensor_.bytes().data() + begin, out.size());
     return Ok{};
@@ -63,26 +64,59 @@ Status TensorSource::read(int64_t begin, std::span<std::byte> out) const {
 }
 
 Result<Tensor> TensorSource::tensor() const {
-  if (!file_) return tensor_;
+  if (!inFile()) return tensor_;
   try {
     Tensor t(dtype_, shape_);
-    if (Status s = file_->read(offset_, t.bytes()); !s) return s.error();
-    normalizeBools(dtype_, t.bytes());
+    if (Status s = read(0, t.bytes()); !s) return s.error();
     return t;
   } catch (const std::bad_alloc&) {
   } catch (const std::length_error&) {}
-  return machineError("not enough memory to read a tensor of '" + file_->path() + "'");
+  return machineError("not enough memory to read a tensor" +
+                      (file_ ? " of '" + file_->path() + "'" : std::string()));
+}
+
+TensorSource TensorSource::as(DType dtype, std::vector<int64_t> shape) const {
+  TensorSource out = *this;
+  out.dtype_ = dtype;
+  out.shape_ = std::move(shape);
+  return out;
+}
+
+Result<Tensor> TensorSource::box(const TensorBox& box) const {
+  if (!inFile()) return boxOf(tensor_, box);
+  const int64_t width = dtypeBytes(dtype_);
+  Tensor out(dtype_, box.shape);
+  Status done = Ok{};
+  const auto each = [&](const Reader& read) {
+    forEachBoxRun(shape_, box, [&](int64_t from, int64_t to, int64_t n) {
+      if (!done) return;
+      done = read(from * width,
+                  out.bytes().subspan(static_cast<size_t>(to * width), static_cast<size_t>(n * width)));
+    });
+  };
+  withReader(each);
+  if (!done) return done.error();
+  return out;
 }
 
 Result<Tensor> TensorSource::shard(const Sharding& sharding, const Mesh& mesh, int64_t coordinate) const {
-  if (!file_) return takeShard(tensor_, sharding, mesh, coordinate);
+  if (!inFile()) return takeShard(tensor_, sharding, mesh, coordinate);
+  Result<Tensor> out = Tensor();
+  withReader([&](const Reader& read) { out = takeShard(dtype_, shape_, sharding, mesh, coordinate, read); });
+  return out;
+}
+
+// Runs of a file that are close share one read.
+void TensorSource::withReader(const std::function<void(const Reader&)>& use) const {
+  if (reader_) return use(reader_);
   int64_t bytes = dtypeBytes(dtype_);
   for (int64_t n : shape_) bytes *= n;
   RunReader reader(*file_, offset_, bytes);
-  auto t = takeShard(dtype_, shape_, sharding, mesh, coordinate,
-                     [&](int64_t begin, std::span<std::byte> out) { return reader.read(begin, out); });
-  if (t) normalizeBools(dtype_, t->bytes());
-  return t;
+  use([&](int64_t begin, std::span<std::byte> out) {
+    Status s = reader.read(begin, out);
+    normalizeBools(dtype_, out);
+    return s;
+  });
 }
 
 } // namespace dtc

@@ -22,7 +22,7 @@ void CheckpointWriter::loop() {
     lock.unlock();
     Status s = machineError("not enough memory to write a checkpoint");
     try {
-      s = folder_->write(manifest_, tensors_, keep_);
+      s = folder_->write(manifest_, tensors_, keep_, *group_);
     } catch (const std::bad_alloc&) {} // leaves a temporary folder, which the next run removes
     tensors_.clear();
     lock.lock();
@@ -40,7 +40,7 @@ Status CheckpointWriter::submit(CheckpointManifest manifest, std::vector<PiecedT
   try {
     if (!thread_.joinable()) thread_ = std::thread([this] { loop(); });
   } catch (const std::system_error&) { // no thread is available: write now
-    return folder_->write(manifest_, tensors_, keep_);
+    return status_ = folder_->write(manifest_, tensors_, keep_, *group_);
   }
   waiting_ = true;
   changed_.notify_all();

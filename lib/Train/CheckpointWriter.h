@@ -1,5 +1,6 @@
 #pragma once
-// Writes checkpoints while the run goes on: one at a time, on a thread of its own.
+// Writes checkpoints while the run goes on: one at a time, on a thread of its own. The threads of several processes
+// write one together.
 #include "dtc/Files/Checkpoint.h"
 #include <condition_variable>
 #include <mutex>
@@ -9,8 +10,8 @@ namespace dtc {
 
 class CheckpointWriter : NonCopyable {
 public:
-  CheckpointWriter(std::unique_ptr<CheckpointFolder> folder, size_t keep)
-      : folder_(std::move(folder)), keep_(keep) {}
+  CheckpointWriter(std::unique_ptr<CheckpointFolder> folder, std::unique_ptr<WriterGroup> group, size_t keep)
+      : folder_(std::move(folder)), group_(std::move(group)), keep_(keep) {}
   ~CheckpointWriter(); // completes what has been submitted
 
   // Takes a copy of the state. Waits for the one before; its error, if it failed.
@@ -24,6 +25,7 @@ public:
 private:
   void loop();
   std::unique_ptr<CheckpointFolder> folder_;
+  std::unique_ptr<WriterGroup> group_;
   size_t keep_;
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -121,23 +121,23 @@ Status Evaluation::load(std::unique_ptr<Backend> backend, ThreadPool& pool,
   return Ok{};
 }
 
-Result<NamedNumbers> Evaluation::run(const Executable& trained) {
-  for (const Carried& c : carried_) {
-    DTC_TRY(const auto value, trained.result(c.result));
-    if (Status s = executable_->setArgument(c.argument, value); !s) return s.error();
-  }
+Result<NamedNumbers> Evaluation::run(Executable& trained) {
+  for (const Carried& c : carried_)
+    if (Status s = executable_->setArgument(c.argument, trained, c.result); !s) return s.error();
+  std::vector<bool> scalars(executable_->numResults());
+  for (const ScalarResult& s : program_.scalars) scalars[s.result] = true;
+  const bool leads = backend_->communicator().devices().begin == 0;
   NamedNumbers means;
   for (const ScalarResult& s : program_.scalars) means.emplace_back(s.name, 0);
   const int64_t batches = feed_.numSamples() / feed_.batchSize();
   for (int64_t b = 0; b < batches; ++b) {
     std::vector<int64_t> samples;
     for (int64_t i = 0; i < feed_.batchSize(); ++i) samples.push_back(b * feed_.batchSize() + i);
-    for (const SampleFeed::Argument& a : feed_.arguments()) {
-      DTC_TRY(const auto batch, a.data.batch(samples));
-      if (Status s = executable_->setArgument(a.index, batch); !s) return s.error();
-    }
+    for (const SampleFeed::Argument& a : feed_.arguments())
+      if (Status s = executable_->setArgument(a.index, a.data.batch(samples)); !s) return s.error();
     if (Status s = executable_->run(); !s) return s.error();
-    for (size_t k = 0; k < means.size(); ++k) {
+    if (Status s = executable_->gatherResults(scalars); !s) return s.error();
+    for (size_t k = 0; leads && k < means.size(); ++k) {
       DTC_TRY(const auto value, executable_->result(program_.scalars[k].result));
       means[k].second += value.getFloat(0) / static_cast<double>(batches);
     }

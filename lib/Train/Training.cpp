@@ -28,6 +28,7 @@ bool hasNanIn(const Tensor& t) {
   return false;
 }
 
+// In the pieces that this process has.
 bool hasNanIn(const std::vector<PiecedTensor>& state) {
   return std::ranges::any_of(state, [](const PiecedTensor& t) {
     return std::ranges::any_of(t.pieces, [](const TensorPiece& p) { return hasNanIn(p.value); });
@@ -60,9 +61,24 @@ std::string sourceText(const DataState::Source& s) {
 // One piece: the whole tensor.
 PiecedTensor wholeTensor(const std::string& name, Tensor value) {
   PiecedTensor out{name, value.dtype(), value.shape(), {}};
-  out.pieces.push_back({std::vector<int64_t>(value.rank()), std::move(value), 0});
+  TensorBox box{std::vector<int64_t>(value.rank()), value.shape()};
+  out.pieces.push_back({std::move(box), 0, std::move(value)});
   return out;
 }
+
+// Writes files with the other processes, on a thread in the background.
+class ProcessWriters final : public WriterGroup {
+public:
+  explicit ProcessWriters(Processes& processes) : processes_(processes) {}
+  [[nodiscard]] int rank() const override { return processes_.rank(); }
+  [[nodiscard]] int size() const override { return processes_.size(); }
+  [[nodiscard]] Result<std::vector<std::string>> round(const Result<std::string>& mine) override {
+    return processes_.backgroundRound(mine);
+  }
+
+private:
+  Processes& processes_;
+};
 
 } // namespace
 
@@ -79,6 +95,7 @@ Result<std::unique_ptr<Training>> Training::open(TrainOptions o, TrainProgram pr
                           ", which is carried from step to step");
   if (!t->o_.checkpoints.empty())
     if (Status s = t->openFolder(); !s) return s.error();
+  if (!t->leads()) return t;
   if (t->o_.log == "-") {
     t->log_ = std::make_unique<MetricLog>(t->o_.print);
   } else if (!t->o_.log.empty()) {
@@ -87,15 +104,41 @@ Result<std::unique_ptr<Training>> Training::open(TrainOptions o, TrainProgram pr
   return t;
 }
 
-Status Training::openFolder() {
-  DTC_TRY(auto folder, CheckpointFolder::open(o_.checkpoints));
+ReaderShare Training::share() const {
+  return o_.processes ? ReaderShare{o_.processes->rank(), o_.processes->size()} : ReaderShare();
+}
+
+Result<bool> Training::any(bool here) const {
+  if (!o_.processes) return here;
+  DTC_TRY(const uint8_t bits, o_.processes->combine(here));
+  return bits != 0;
+}
+
+// Opens the folder for this process, which leads. Returns the newest checkpoint in it; "": there is none.
+Result<std::string> Training::leadFolder(std::unique_ptr<CheckpointFolder>& folder) const {
+  DTC_TRY(folder, CheckpointFolder::open(o_.checkpoints));
   DTC_TRY(const auto found, CheckpointFolder::list(o_.checkpoints));
   if (!found.empty() && !o_.resume)
     return usageError(quotedPath(o_.checkpoints) + " has checkpoints, the newest of step " +
                       std::to_string(found.back().step) +
                       ": add --resume to go on from it, or use another folder");
-  writer_ = std::make_unique<CheckpointWriter>(std::move(folder), o_.keep);
-  return found.empty() ? Status(Ok{}) : resumeFrom(found.back().path);
+  return found.empty() ? std::string() : found.back().path;
+}
+
+Status Training::openFolder() {
+  auto folder = CheckpointFolder::joined(o_.checkpoints);
+  std::string newest;
+  if (leads()) {
+    DTC_TRY(newest, leadFolder(folder));
+  }
+  if (o_.processes) {
+    DTC_TRY(const auto all, o_.processes->round(newest));
+    newest = all[0];
+  }
+  auto group =
+      o_.processes ? std::make_unique<ProcessWriters>(*o_.processes) : std::make_unique<WriterGroup>();
+  writer_ = std::make_unique<CheckpointWriter>(std::move(folder), std::move(group), o_.keep);
+  return newest.empty() ? Status(Ok{}) : resumeFrom(newest);
 }
 
 // What a checkpoint has that this program does not take, and the other way around; "" if they fit. Of a large
@@ -157,14 +200,12 @@ Status Training::resumeFrom(const std::string& folder) {
     return inputError(quotedPath(folder) + " is a checkpoint of another program:" + text);
   if (const std::string text = dataDifferences(m.data, dataStateOf(feed_, program_, 0)); !text.empty())
     return inputError(quotedPath(folder) + " is a checkpoint of a run on other data:" + text);
-  if (Status s = checkpoint.verify(); !s)
+  if (Status s = checkpoint.verify(share()); !s)
     return Error{s.error().kind, s.error().message + "; remove " + quotedPath(folder) +
                                      " to resume from the checkpoint before it"};
-  for (const CarriedState& s : program_.state) {
-    DTC_TRY(auto value,
-            checkpoint.read(*std::ranges::find(m.tensors, s.name, &CheckpointManifest::Entry::name)));
-    restored_.emplace_back(s.argument, std::move(value));
-  }
+  for (const CarriedState& s : program_.state)
+    restored_.emplace_back(s.argument, checkpoint.source(*std::ranges::find(
+                                           m.tensors, s.name, &CheckpointManifest::Entry::name)));
   first_ = m.step;
   firstPosition_ = m.data.position;
   return Ok{};
@@ -176,13 +217,10 @@ bool Training::feeds(size_t argument) const {
 }
 
 Status Training::bind(std::vector<TensorSource>& sources) {
-  for (auto& [argument, value] : restored_) sources[argument] = TensorSource(std::move(value));
+  for (auto& [argument, value] : restored_) sources[argument] = std::move(value);
   restored_.clear();
   const std::vector<int64_t> samples = feed_.samplesAt(positionAt(first_));
-  for (const SampleFeed::Argument& a : feed_.arguments()) {
-    DTC_TRY(auto batch, a.data.batch(samples));
-    sources[a.index] = TensorSource(std::move(batch));
-  }
+  for (const SampleFeed::Argument& a : feed_.arguments()) sources[a.index] = a.data.batch(samples);
   return Ok{};
 }
 
@@ -193,10 +231,8 @@ int64_t Training::positionAt(int64_t steps) const {
 Status Training::setData(Executable& executable, int64_t step) const {
   if (feed_.empty()) return Ok{};
   const std::vector<int64_t> samples = feed_.samplesAt(positionAt(step));
-  for (const SampleFeed::Argument& a : feed_.arguments()) {
-    DTC_TRY(const auto batch, a.data.batch(samples));
-    if (Status s = executable.setArgument(a.index, batch); !s) return s;
-  }
+  for (const SampleFeed::Argument& a : feed_.arguments())
+    if (Status s = executable.setArgument(a.index, a.data.batch(samples)); !s) return s;
   return Ok{};
 }
 
@@ -209,30 +245,45 @@ CheckpointManifest Training::manifestAt(int64_t steps) const {
   return m;
 }
 
-Result<std::vector<PiecedTensor>> Training::stateOf(const Executable& executable) const {
+Result<std::vector<PiecedTensor>> Training::stateOf(Executable& executable) const {
   std::vector<PiecedTensor> state;
+  std::vector<int64_t> written;
   for (const CarriedState& s : program_.state) {
     const InputArgument& a = program_.arguments[s.argument];
-    DTC_TRY(auto pieces, executable.pieces(s.result));
+    DTC_TRY(auto pieces, executable.pieces(s.result, written));
     state.push_back({s.name, a.dtype, a.shape, std::move(pieces)});
   }
   return state;
 }
 
-static Result<NamedNumbers> scalarsOf(const Executable& executable, const TrainProgram& program) {
+// On processes other than 0, without values.
+Result<NamedNumbers> Training::scalarsOf(Executable& executable) const {
+  std::vector<bool> which(executable.numResults());
+  for (const ScalarResult& s : program_.scalars) which[s.result] = true;
+  if (Status s = executable.gatherResults(which); !s) return s.error();
   NamedNumbers scalars;
-  for (const ScalarResult& s : program.scalars) {
+  for (const ScalarResult& s : program_.scalars) {
+    scalars.emplace_back(s.name, 0);
+    if (!leads()) continue;
     DTC_TRY(const auto t, executable.result(s.result));
-    scalars.emplace_back(s.name, t.getFloat(0));
+    scalars.back().second = t.getFloat(0);
   }
   return scalars;
 }
 
 Result<Training::Verdict> Training::after(Executable& executable, int64_t step, double seconds) {
   const int64_t steps = step + 1;
-  DTC_TRY(const auto scalars, scalarsOf(executable, program_));
-  bool nan = program_.loss && std::isnan(scalars[*program_.loss].second);
-  const bool interrupted = o_.interrupted(), last = steps == o_.steps || interrupted;
+  DTC_TRY(const auto scalars, scalarsOf(executable));
+  enum : uint8_t { Nan = 1, Interrupted = 2, Failed = 4 };
+  uint8_t bits = 0;
+  if (program_.loss && std::isnan(scalars[*program_.loss].second)) bits |= Nan;
+  if (o_.interrupted()) bits |= Interrupted;
+  if (writer_ && !writer_->failed()) bits |= Failed;
+  if (o_.processes) {
+    DTC_TRY(bits, o_.processes->combine(bits));
+  }
+  bool nan = bits & Nan;
+  const bool interrupted = bits & Interrupted, last = steps == o_.steps || interrupted;
   const auto due = [&](int64_t every) { return last || (every > 0 && steps % every == 0); };
   NamedNumbers evaluated;
   if (!nan && !interrupted && o_.evaluate && due(o_.evalEvery)) {
@@ -241,13 +292,11 @@ Result<Training::Verdict> Training::after(Executable& executable, int64_t step, 
   }
   if (Status s = logStep(executable, steps, seconds, scalars, evaluated); !s) return s.error();
   showProgress(executable, steps, scalars);
-  if (writer_)
-    if (Status s = writer_->failed(); !s) return s.error();
+  if (bits & Failed) return Verdict::Failed;
   if (!nan && writer_ && due(o_.checkpointEvery)) {
     DTC_TRY(auto state, stateOf(executable));
-    nan = hasNanIn(state); // a run does not resume from a state with NaN
-    if (!nan)
-      if (Status s = writer_->submit(manifestAt(steps), std::move(state)); !s) return s.error();
+    DTC_TRY(nan, any(hasNanIn(state))); // a run does not resume from a state with NaN
+    if (!nan && !writer_->submit(manifestAt(steps), std::move(state))) return Verdict::Failed;
   }
   return nan ? Verdict::NotANumber : interrupted ? Verdict::Interrupted : Verdict::Continue;
 }
@@ -255,7 +304,9 @@ Result<Training::Verdict> Training::after(Executable& executable, int64_t step, 
 Status Training::finish() {
   const Status written = writer_ ? writer_->finish() : Status(Ok{});
   const Status logged = log_ ? log_->close() : Status(Ok{});
-  return written ? logged : written;
+  const Status own = written ? logged : written;
+  DTC_TRY(const bool failed, any(!own));
+  return own && failed ? Status(machineError("another process could not write")) : own;
 }
 
 Status Training::logStep(const Executable& executable, int64_t steps, double seconds,
@@ -301,22 +352,19 @@ Result<int64_t> Training::rewind(std::vector<TensorSource>& sources, int64_t ste
   for (size_t i = found.size(); i-- > 0;) {
     if (found[i].step > step || found[i].step <= first_) continue;
     DTC_TRY(const auto checkpoint, Checkpoint::open(found[i].path));
-    for (const CarriedState& s : program_.state) {
-      const auto& tensors = checkpoint.manifest().tensors;
-      DTC_TRY(auto value,
-              checkpoint.read(*std::ranges::find(tensors, s.name, &CheckpointManifest::Entry::name)));
-      sources[s.argument] = TensorSource(std::move(value));
-    }
+    const auto& tensors = checkpoint.manifest().tensors;
+    for (const CarriedState& s : program_.state)
+      sources[s.argument] =
+          checkpoint.source(*std::ranges::find(tensors, s.name, &CheckpointManifest::Entry::name));
     return found[i].step;
   }
   return first_;
 }
 
-Result<bool> Training::hasNan(const Executable& executable) const {
-  DTC_TRY(const auto scalars, scalarsOf(executable, program_));
-  if (program_.loss && std::isnan(scalars[*program_.loss].second)) return true;
+Result<bool> Training::hasNan(Executable& executable) const {
+  DTC_TRY(const auto scalars, scalarsOf(executable));
   DTC_TRY(const auto state, stateOf(executable));
-  return hasNanIn(state);
+  return any((program_.loss && std::isnan(scalars[*program_.loss].second)) || hasNanIn(state));
 }
 
 Result<std::string> Training::keepState(int64_t steps, const std::vector<TensorSource>& sources) {

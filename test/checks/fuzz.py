@@ -99,11 +99,11 @@ def safetensors(_):
 def checkpoints(_):
     data = {"position": 8, "seed": 3, "order": "shuffled",
             "sources": [{"argument": "x", "samples": 9, "window": 4, "stride": 4, "offset": 0}]}
-    piece = {"file": 0, "offset": [0, 0], "shape": [2, 2]}
+    piece = {"offset": [0, 0], "shape": [2, 2], "sha256": "00"}
     for tensors in ([], [{"name": "w", "dtype": "f32", "shape": [2, 2], "shards": [piece]}],
                     [{"name": "w", "dtype": "c64", "shape": [2, 4], "shards": [piece, {**piece, "offset": [0, 2]}]}]):
-        yield json.dumps({"format": 1, "step": 2, "entry": "main", "command": ["dtc"], "data": data, "tensors": tensors,
-                          "files": [{"name": "shard-0.safetensors", "bytes": 9, "sha256": "00"}]}).encode()
+        yield json.dumps({"format": 2, "step": 2, "entry": "main", "command": ["dtc"], "data": data, "tensors": tensors,
+                          "bytes": 9}).encode()
 
 
 def snapshots(_):

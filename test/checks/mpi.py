@@ -3,6 +3,7 @@
 - The communicators conform in 2, 3, 4 and 8 processes, with and without a fixed order.
 - Random programs have the bits of one process.
 - Models have the bits of one process with --reduction-order fixed, and pass --check without it, in 2, 4 and 8 processes.
+- Training runs and results have the files of one process (mpi_files.py).
 - Processes that differ, cannot start, or fail (mpi_faults.py): one message, one exit code, no process is left."""
 
 import json
@@ -13,6 +14,8 @@ import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from checks import mpi_files
 
 SAMPLE = "--seq 16 --batch 8 --mode train --optimizer sgd"
 MODELS = {
@@ -133,6 +136,8 @@ def check(context):
         tasks += [pool.submit(unit, runs, f"conformance {n} {kind}", n, f"*Conformance*/mpi_{kind}", 6)
                   for n in (2, 3, 4, 8) for kind in ("any", "fixed")]
         tasks += [pool.submit(unit, runs, "random programs", 4, "ProcessPrograms.*", 1), pool.submit(messages, runs)]
+        mpi_files.prepare(runs)
+        tasks += [pool.submit(part, runs) for part in mpi_files.checks(runs)]
         if (context.build / "stub" / "libdtc-mpi-faults.so.1").exists():
             mpi_faults.write_models(context, runs.folder)
             tasks += [waiting.submit(mpi_faults.run, runs, case) for case in mpi_faults.FEW]

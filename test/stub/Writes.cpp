@@ -1,6 +1,7 @@
 // A disk that fails, to be preloaded: of the calls that write below the folder DTC_FAIL_BELOW (creating, writing, flushing, closing and
 // renaming files and folders), the one of number DTC_FAIL_WRITE fails, counted from 1 over the whole process, and with DTC_FAIL_AFTER=1
 // every later one too, as on a full disk. A failing write first writes a half. What failed is told on standard error.
+// At its end a process tells how many bytes it has read from files whose path begins with DTC_COUNT_READS.
 #include <atomic>
 #include <cerrno>
 #include <cstdarg>
@@ -28,14 +29,16 @@ bool below(const char* path) {
   return *folder && std::strncmp(path, folder, std::strlen(folder)) == 0;
 }
 
-bool below(int fd) {
+bool begins(int fd, const char* with) {
   char link[32], path[4096];
   std::snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
   const ssize_t n = readlink(link, path, sizeof path - 1);
   if (n < 0) return false;
   path[n] = 0;
-  return below(path);
+  return std::strncmp(path, with, std::strlen(with)) == 0;
 }
+
+bool below(int fd) { return *setting("DTC_FAIL_BELOW") && begins(fd, setting("DTC_FAIL_BELOW")); }
 
 bool failsNow(const char* call) {
   static const long at = std::strtol(setting("DTC_FAIL_WRITE"), nullptr, 10);
@@ -52,6 +55,21 @@ bool failsNow(const char* call) {
 }
 
 template <class Which> bool fails(const char* call, Which file) { return below(file) && failsNow(call); }
+
+// Of DTC_COUNT_READS: a file, or the beginning of the paths of several.
+std::atomic<long> bytesRead = 0;
+
+bool counted(int fd) {
+  static const char* const of = setting("DTC_COUNT_READS");
+  return *of && begins(fd, of);
+}
+
+__attribute__((destructor)) void tellReads() {
+  if (!*setting("DTC_COUNT_READS")) return;
+  char line[64];
+  const int size = std::snprintf(line, sizeof line, "stub: %ld bytes read\n", bytesRead.load());
+  (void)!syscall(SYS_write, STDERR_FILENO, line, size);
+}
 
 template <class F> F* real(F*, const char* name) { return reinterpret_cast<F*>(dlsym(RTLD_NEXT, name)); }
 
@@ -87,6 +105,27 @@ ssize_t write(int fd, const void* data, size_t size) {
   if (size > 1) (void)!next(fd, data, size / 2);
   errno = failed;
   return -1;
+}
+
+ssize_t pwrite(int fd, const void* data, size_t size, off_t at) {
+  REAL(pwrite);
+  if (!fails("pwrite", fd)) return next(fd, data, size, at);
+  const int failed = errno;
+  if (size > 1) (void)!next(fd, data, size / 2, at);
+  errno = failed;
+  return -1;
+}
+
+ssize_t pread(int fd, void* data, size_t size, off_t at) {
+  REAL(pread);
+  const ssize_t n = next(fd, data, size, at);
+  if (n > 0 && counted(fd)) bytesRead += n;
+  return n;
+}
+
+int ftruncate(int fd, off_t size) noexcept {
+  REAL(ftruncate);
+  return fails("ftruncate", fd) ? -1 : next(fd, size);
 }
 
 int fflush(FILE* file) {

@@ -37,7 +37,7 @@ Result<int> list(Environment& env, const CheckpointOptions& o) {
     const Status s = checkpoint ? checkpoint->verify() : Status(checkpoint.error());
     sound = sound && s.ok();
     const size_t tensors = checkpoint ? checkpoint->manifest().tensors.size() : 0;
-    const int64_t bytes = checkpoint ? checkpoint->manifest().bytes() : 0;
+    const int64_t bytes = checkpoint ? checkpoint->manifest().bytes : 0;
     const std::string why = s ? "" : s.error().message;
     text += "step " + std::to_string(f.step) + ": " + std::to_string(tensors) +
             (tensors == 1 ? " tensor, " : " tensors, ") + bytesText(bytes) +
@@ -83,8 +83,8 @@ Result<std::vector<TensorDifference>> differencesOf(const Checkpoint& a, const C
     } else if (at->dtype != t.dtype || at->shape != t.shape) {
       out.push_back({t.name, typeText(t.dtype, t.shape) + " and " + typeText(at->dtype, at->shape)});
     } else {
-      DTC_TRY(const auto x, a.read(t));
-      DTC_TRY(const auto y, b.read(*at));
+      DTC_TRY(const auto x, a.source(t).tensor());
+      DTC_TRY(const auto y, b.source(*at).tensor());
       if (x == y) continue;
       const double largest = largestDifference(x, y);
       out.push_back({t.name, "max abs difference " + (std::isnan(largest) ? "nan" : significant(largest)),
@@ -136,7 +136,7 @@ Result<int> convert(Environment& env, const CheckpointOptions& o) {
   DTC_TRY(const auto checkpoint, chosen(o.folders[0], o.step));
   std::vector<Tensor> tensors;
   for (const CheckpointManifest::Entry& t : checkpoint.manifest().tensors) {
-    DTC_TRY(auto value, checkpoint.read(t));
+    DTC_TRY(auto value, checkpoint.source(t).tensor());
     tensors.push_back(std::move(value));
   }
   NamedTensors named;

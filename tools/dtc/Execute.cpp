@@ -64,6 +64,7 @@ private:
   Status runOnce(bool counts, bool last);
   Status runSteps();
   Status runTraining();
+  Status endTogether(const Status&);
   Status explainNan(int64_t step);
   [[nodiscard]] Executable::Options loadOptions() const;
   Status collect();
@@ -116,8 +117,10 @@ Status Execution::openTraining() {
     env_.out(line);
     return env_.finish();
   };
-  if (env_.status.progress()) options.progress = [this](std::string_view what) { env_.status.at(what); };
-  if (evaluation_) options.evaluate = [this](const Executable& trained) { return evaluation_->run(trained); };
+  if (job_) options.processes = &job_->processes();
+  if (env_.status.progress() && speaks())
+    options.progress = [this](std::string_view what) { env_.status.at(what); };
+  if (evaluation_) options.evaluate = [this](Executable& trained) { return evaluation_->run(trained); };
   DTC_TRY(training_, Training::open(std::move(options), trainProgramOf(scheduled_, func())));
   complete_ = training_->firstStep() > 0 && training_->firstStep() >= o_.loop;
   if (training_->resumed())
@@ -145,7 +148,7 @@ Status Execution::bind() {
   const std::vector<InputArgument> arguments = inputArgumentsOf(scheduled_, func());
   for (size_t i = 0; i < arguments.size(); ++i) // they get their values from the data
     if (training_ && training_->feeds(i)) bindings.push_back({.pattern = arguments[i].name});
-  DTC_TRY(sources_, bindInputs(bindings, arguments));
+  DTC_TRY(sources_, bindInputs(bindings, arguments, job_ ? job_->share() : ReaderShare()));
   if (training_)
     if (Status s = training_->bind(sources_); !s) return s;
   for (TensorSource& source : sources_) {
@@ -316,6 +319,7 @@ Status Execution::runTraining() {
   }
   std::optional<InterruptRequests> interrupts;
   if (!o_.train.checkpoint.empty()) interrupts.emplace();
+  if (job_) job_->processes().endsInOrder(interrupts.has_value());
   const auto first = static_cast<int>(training_->firstStep());
   env_.status.at("running step " + std::to_string(first + 1) + " of " + std::to_string(o_.loop));
   for (int i = first; i < o_.loop; ++i) {
@@ -325,14 +329,22 @@ Status Execution::runTraining() {
     if (Status s = training_->setData(*executable_, i); !s) return s;
     if (Status s = runOnce(true, i + 1 == o_.loop); !s) return s;
     DTC_TRY(const auto verdict, training_->after(*executable_, i, msSince(begin) / 1e3));
-    if (verdict == Training::Verdict::NotANumber) return explainNan(i);
     if (verdict == Training::Verdict::Continue) continue;
-    if (Status s = training_->finish(); !s) return s;
+    if (verdict == Training::Verdict::NotANumber) return explainNan(i);
+    if (Status s = training_->finish(); !s) return endTogether(s);
+    if (verdict == Training::Verdict::Failed)
+      return endTogether(machineError("a checkpoint was not written"));
     env_.err("note: stopped by a signal after step " + std::to_string(i + 1) +
              ", with a checkpoint: --resume goes on from it\n");
-    break;
+    return Ok{};
   }
-  return training_->finish();
+  return endTogether(training_->finish());
+}
+
+// For a status that all processes have, error or not: they need not be ended by each other.
+Status Execution::endTogether(const Status& s) {
+  if (!s && job_) job_->ran();
+  return s;
 }
 
 // After a NaN in step `step`: takes the steps from the last checkpoint on again, keeps the state before the
@@ -345,6 +357,7 @@ Status Execution::explainNan(int64_t step) {
                             : "its state"));
   };
   if (wantsReference()) return reportNans(), nan(step); // --nan has searched already
+  if (job_) return endTogether(nan(step));
   env_.status.at("looking for the step that makes the first NaN");
   DTC_TRY(int64_t at, training_->rewind(sources_, step));
   for (; at < step; ++at) {
@@ -396,7 +409,8 @@ Status Execution::execute() {
   if (o_.nan) nans_.emplace(scheduled_, func(), *executable_);
   if (Status s = job_ ? job_->start(env_, scheduled_, backend_->communicator()) : Ok{}; !s) return s;
   if (Status s = trains() ? runTraining() : runSteps(); !s) return s;
-  if (Status s = executable_->gatherResults(); !s) return s;
+  if (Status s = executable_->gatherResults(std::vector<bool>(results_.all.size(), true), o_.check); !s)
+    return s;
   if (job_) job_->ran();
   if ((o_.stats || !o_.trace.empty()) && backend_->name() == "cpu") stats_.rate = measureHost(machine_.pool);
   stats_.phases = phases_;

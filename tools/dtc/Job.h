@@ -1,6 +1,7 @@
 #pragma once
 // A run of several processes (--comm mpi): process 0 speaks, and all end with the same exit code.
 #include "Environment.h"
+#include "dtc/Files/TensorArchive.h"
 #include "dtc/IR/Module.h"
 #include "dtc/Runtime/comm/Communicator.h"
 #include <memory>
@@ -14,6 +15,7 @@ public:
 
   [[nodiscard]] Processes& processes() { return *processes_; }
   [[nodiscard]] bool speaks() const { return processes_->rank() == 0; }
+  [[nodiscard]] ReaderShare share() const { return {processes_->rank(), processes_->size()}; }
   // Cores for each process of this host.
   [[nodiscard]] int threads() const;
 

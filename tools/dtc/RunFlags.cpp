@@ -41,7 +41,6 @@ static Status checkMpiFlags(const RunOptions& o) {
   const std::pair<bool, const char*> flags[] = {
       {o.nan, "--nan"},
       {o.logOps, "--log-ops"},
-      {o.train != TrainFlags(), "a training run (--data, --checkpoint, --log, --eval)"},
   };
   for (const auto& [given, flag] : flags)
     if (given) return usageError("--comm mpi does not support " + std::string(flag) + " yet");

@@ -1,12 +1,12 @@
 #pragma once
 // Checkpoints of a training run: a folder with a folder for each, `step-00000100`, in which
-//   shard-00000.safetensors   pieces of the tensors, in one file per device that holds some
-//   checkpoint.json           the manifest: step, position in the data, each tensor with its global shape and
-//                             the offsets of its pieces, each file with its size and SHA-256
+//   state.safetensors   the global tensors
+//   checkpoint.json     the manifest: step, position in the data, and each tensor with the SHA-256 of its pieces
 // (docs/training.md). A checkpoint is written to a temporary folder, flushed to the disk, and renamed, so that a
-// folder of that name is complete. It does not depend on the mesh. All files are untrusted when they are read.
+// folder of that name is complete. Several processes write one together, each its own pieces. All files are untrusted when they are read.
 #include "dtc/Files/TensorArchive.h"
 #include "dtc/Files/TensorFiles.h"
+#include "dtc/Files/TensorPieces.h"
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,22 +14,7 @@
 
 namespace dtc {
 
-inline constexpr int64_t kCheckpointFormat = 1;
-
-// A box of a global tensor.
-struct TensorPiece {
-  std::vector<int64_t> offset;
-  Tensor value;
-  int64_t device = 0; // that held it
-};
-
-// A tensor with its value in pieces that tile it.
-struct PiecedTensor {
-  std::string name;
-  DType dtype = DType::F32;
-  std::vector<int64_t> shape;
-  std::vector<TensorPiece> pieces;
-};
+inline constexpr int64_t kCheckpointFormat = 2;
 
 // Where a run is in the data, and what the data were.
 struct DataState {
@@ -46,8 +31,8 @@ struct DataState {
 
 struct CheckpointManifest {
   struct Piece {
-    size_t file = 0; // index into `files`
-    std::vector<int64_t> offset, shape;
+    TensorBox box;
+    std::string sha256; // of its elements
   };
   struct Entry {
     std::string name;
@@ -55,42 +40,35 @@ struct CheckpointManifest {
     std::vector<int64_t> shape;
     std::vector<Piece> pieces;
   };
-  struct File {
-    std::string name;
-    int64_t bytes = 0;
-    std::string sha256;
-  };
   int64_t step = 0;  // steps taken
   std::string entry; // function of the program
   std::vector<std::string> command;
   DataState data;
-  std::vector<File> files;
+  int64_t bytes = 0; // of the file of the tensors
   std::vector<Entry> tensors;
-  [[nodiscard]] int64_t bytes() const; // of all files
 };
 
 [[nodiscard]] std::string manifestJson(const CheckpointManifest&);
-// Errors (Input) complete "'PATH' is not a valid manifest: ": not JSON of this form, another format, names of
-// files that are paths, pieces that do not tile their tensor exactly.
+// Errors (Input) complete "'PATH' is not a valid manifest: ": not JSON of this form, another format, pieces
+// that do not tile their tensor exactly.
 [[nodiscard]] Result<CheckpointManifest> parseCheckpointManifest(std::string_view json);
 
 // A checkpoint opened for reading.
 class Checkpoint {
 public:
-  // `folder` is that of one checkpoint. Reads the manifest and the headers of the files.
+  // `folder` is that of one checkpoint. Reads the manifest and the header of the file. Error (Input): they do not fit.
   [[nodiscard]] static Result<Checkpoint> open(const std::string& folder);
   [[nodiscard]] const CheckpointManifest& manifest() const { return manifest_; }
   [[nodiscard]] const std::string& folder() const { return folder_; }
-  // Compares the files with their hashes. Error (Input): the first that differs.
-  [[nodiscard]] Status verify() const;
-  // The global value of a tensor.
-  [[nodiscard]] Result<Tensor> read(const CheckpointManifest::Entry&) const;
+  // Compares the pieces with their hashes, or only this process's share of them. Error (Input): the first that differs.
+  [[nodiscard]] Status verify(ReaderShare share = {}) const;
+  // A tensor, of which each device reads its shard.
+  [[nodiscard]] const TensorSource& source(const CheckpointManifest::Entry&) const;
 
 private:
   std::string folder_;
   CheckpointManifest manifest_;
-  std::vector<std::shared_ptr<const InputFile>> files_;
-  std::vector<std::unique_ptr<TensorArchive>> archives_;
+  std::vector<TensorSource> sources_; // of the manifest's tensors
 };
 
 // A folder of checkpoints.
@@ -107,24 +85,28 @@ public:
   [[nodiscard]] static Result<std::unique_ptr<CheckpointFolder>> open(const std::string& folder);
   ~CheckpointFolder();
 
-  // Writes a checkpoint; `manifest` has no files and tensors yet. Then removes all but the newest `keep`.
-  // Error (Machine): nothing is left behind, and the older ones are kept.
+  // The folder for a process that does not lead the group of writers; another process has opened it.
+  [[nodiscard]] static std::unique_ptr<CheckpointFolder> joined(const std::string& folder);
+
+  // Writes a checkpoint; `manifest` has no tensors yet. Then removes all but the newest `keep`. All processes of the
+  // group call it. Error (Machine): nothing is left behind, and the older ones are kept.
   [[nodiscard]] Status write(CheckpointManifest manifest, const std::vector<PiecedTensor>& tensors,
-                             size_t keep) const;
+                             size_t keep, WriterGroup& group) const;
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::string pathOf(int64_t step) const;
 
 private:
   CheckpointFolder(std::string path, int lock) : path_(std::move(path)), lock_(lock) {}
   std::string path_;
-  int lock_;
+  int lock_; // -1: of another process
 };
 
 // The checkpoints of a folder, which is that of a run or of a single one.
 [[nodiscard]] Result<std::vector<CheckpointFolder::Found>> checkpointsIn(const std::string& folder);
 // The newest of them, or that after a step; not compared with its hashes yet. Error (Input): there is none.
 [[nodiscard]] Result<Checkpoint> chosenCheckpoint(const std::string& folder, int64_t step = -1);
-// The tensors of the newest one, which is compared with its hashes.
-[[nodiscard]] Result<std::unique_ptr<TensorArchive>> openCheckpointTensors(const std::string& folder);
+// The tensors of the newest one, of which this process's share is compared with their hashes.
+[[nodiscard]] Result<std::unique_ptr<TensorArchive>> openCheckpointTensors(const std::string& folder,
+                                                                           ReaderShare share = {});
 
 } // namespace dtc

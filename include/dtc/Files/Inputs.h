@@ -1,6 +1,7 @@
 #pragma once
 // `--input` (cli.md): the values of a program's arguments. All are global tensors.
 #include "dtc/Eval/RandomInputs.h"
+#include "dtc/Files/TensorArchive.h"
 #include "dtc/Files/TensorSource.h"
 #include <span>
 #include <string>
@@ -35,7 +36,8 @@ struct InputArgument {
 // Errors: Usage for an unknown name, a name bound twice, or an unbound argument (with the arguments and the
 // forms); Input for files that do not match; Machine if memory runs out.
 [[nodiscard]] Result<std::vector<TensorSource>> bindInputs(std::span<const InputBinding> bindings,
-                                                           std::span<const InputArgument> arguments);
+                                                           std::span<const InputArgument> arguments,
+                                                           ReaderShare share = {});
 
 // The forms, one per line, as `--help` and the errors show them.
 [[nodiscard]] std::string inputForms();

@@ -35,10 +35,13 @@ public:
   [[nodiscard]] int64_t numSamples() const { return numSamples_; }
   [[nodiscard]] int64_t batchSize() const { return shape_[0]; }
   [[nodiscard]] int64_t sampleElements() const { return sampleElements_; }
-  // The samples of these numbers, as a value of the argument. Errors: the file's.
-  [[nodiscard]] Result<Tensor> batch(std::span<const int64_t> samples) const;
+  // The samples of these numbers, as a value of the argument, of which each is read once, when a device reads from
+  // it. It must not outlive this object.
+  [[nodiscard]] TensorSource batch(std::vector<int64_t> samples) const;
 
 private:
+  struct Batch;
+  [[nodiscard]] Status readSample(int64_t sample, int64_t row, Tensor& to) const;
   [[nodiscard]] Status countWindows(const InputArgument&);
   [[nodiscard]] Status countRows(const InputArgument&);
   DataSpec spec_;

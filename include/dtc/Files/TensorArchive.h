@@ -10,6 +10,11 @@
 
 namespace dtc {
 
+// One of several processes that read the same files, and share work that one of them can do for all.
+struct ReaderShare {
+  int rank = 0, size = 1;
+};
+
 class TensorArchive {
 public:
   virtual ~TensorArchive() = default;
@@ -33,7 +38,8 @@ protected:
 // A path that ends with / is that of a checkpoint, or of a run's checkpoints, of which the newest is opened. Others:
 // by the content; a file whose content is that of no format, such as a damaged one, by the path's extension. Errors
 // (Input) describe what is wrong with the file.
-[[nodiscard]] Result<std::unique_ptr<TensorArchive>> openTensorArchive(const std::string& path);
+[[nodiscard]] Result<std::unique_ptr<TensorArchive>> openTensorArchive(const std::string& path,
+                                                                       ReaderShare share = {});
 // Whether a file has a program, and its tensors are arguments of that: .pt2, .onnx, a package. False for "-".
 [[nodiscard]] bool holdsProgram(const std::string& path);
 // Whether a path has the extension of an archive.

@@ -20,8 +20,9 @@ public:
   [[nodiscard]] Status load(std::unique_ptr<Backend> backend, ThreadPool& pool,
                             const Executable::Options& options, const Training& training,
                             const std::vector<TensorSource>& sources, Diagnostics& diags);
-  // The mean of each scalar over all complete batches, with the state after a step of `executable`.
-  [[nodiscard]] Result<NamedNumbers> run(const Executable& executable);
+  // The mean of each scalar over all complete batches, with the state after a step of `executable`; in a run of several
+  // processes, which all call it, on process 0.
+  [[nodiscard]] Result<NamedNumbers> run(Executable& executable);
 
 private:
   Evaluation(Module m, FuncId entry, StandardPipelineOptions options)

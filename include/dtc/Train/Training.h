@@ -29,7 +29,10 @@ struct TrainOptions {
   std::function<void(std::string_view)> progress = {}; // empty: not shown
   std::function<bool()> interrupted = [] { return false; };
   // The mean of each scalar over held-back data, with the state after the last step; empty: no evaluation.
-  std::function<Result<NamedNumbers>(const Executable&)> evaluate = {};
+  std::function<Result<NamedNumbers>(Executable&)> evaluate = {};
+  // Of a run of several processes, which all call the functions of Training; null: one. Process 0 logs, and leads
+  // the writing of checkpoints.
+  Processes* processes = nullptr;
 };
 
 class Training : NonCopyable {
@@ -50,8 +53,9 @@ public:
   // Sets the data of step `step` (from 0).
   [[nodiscard]] Status setData(Executable&, int64_t step) const;
 
-  enum class Verdict : uint8_t { Continue, Interrupted, NotANumber };
-  // After step `step`: reads its scalars, evaluates, logs, and submits a checkpoint where one is due.
+  enum class Verdict : uint8_t { Continue, Interrupted, NotANumber, Failed };
+  // After step `step`: reads its scalars, evaluates, logs, and submits a checkpoint where one is due. The verdict is that
+  // of all processes. Failed: a checkpoint could not be written, for the reason that finish() returns.
   [[nodiscard]] Result<Verdict> after(Executable&, int64_t step, double seconds);
   // After the last step: waits for the last checkpoint, and closes the log.
   [[nodiscard]] Status finish();
@@ -60,19 +64,24 @@ public:
   // of this run, else `sources` unchanged. Returns the number of steps taken there.
   [[nodiscard]] Result<int64_t> rewind(std::vector<TensorSource>& sources, int64_t step);
   // Whether the loss or the state after a step has a NaN.
-  [[nodiscard]] Result<bool> hasNan(const Executable&) const;
+  [[nodiscard]] Result<bool> hasNan(Executable&) const;
   // Writes the state after `steps` steps, unless it exists. Returns the folder; empty without checkpoints.
   [[nodiscard]] Result<std::string> keepState(int64_t steps, const std::vector<TensorSource>& sources);
   [[nodiscard]] const TrainProgram& program() const { return program_; }
 
 private:
   Training(TrainOptions, TrainProgram);
+  [[nodiscard]] bool leads() const { return !o_.processes || o_.processes->rank() == 0; }
+  [[nodiscard]] ReaderShare share() const;
+  [[nodiscard]] Result<bool> any(bool here) const; // of the processes
+  [[nodiscard]] Result<NamedNumbers> scalarsOf(Executable&) const;
   [[nodiscard]] Status openFolder();
+  [[nodiscard]] Result<std::string> leadFolder(std::unique_ptr<CheckpointFolder>& folder) const;
   [[nodiscard]] Status resumeFrom(const std::string& folder);
   [[nodiscard]] std::string differences(const CheckpointManifest&) const;
   [[nodiscard]] int64_t positionAt(int64_t steps) const;
   [[nodiscard]] CheckpointManifest manifestAt(int64_t steps) const;
-  [[nodiscard]] Result<std::vector<PiecedTensor>> stateOf(const Executable&) const;
+  [[nodiscard]] Result<std::vector<PiecedTensor>> stateOf(Executable&) const;
   [[nodiscard]] Status logStep(const Executable&, int64_t steps, double seconds, const NamedNumbers& scalars,
                                const NamedNumbers& evaluated);
   void showProgress(const Executable&, int64_t steps, const NamedNumbers& scalars);
@@ -81,7 +90,7 @@ private:
   TrainProgram program_;
   SampleFeed feed_;
   int64_t first_ = 0, firstPosition_ = 0;
-  std::vector<std::pair<size_t, Tensor>> restored_; // by argument
+  std::vector<std::pair<size_t, TensorSource>> restored_; // by argument
   std::unique_ptr<MetricLog> log_;
   std::unique_ptr<CheckpointWriter> writer_;
   std::chrono::steady_clock::time_point begin_; // of the second step that was shown

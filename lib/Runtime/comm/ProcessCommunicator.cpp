@@ -30,7 +30,8 @@ public:
   Status prepare(const CollectivePlan& plan) override {
     for (const CollectiveGroup& g : plan.groups) {
       int& tag = tags_[g.coordinates];
-      if (const int unused = lastTag_ + 1; unused <= processes_.maxTag()) tag = lastTag_ = unused;
+      // The last tag is that of the background.
+      if (const int unused = lastTag_ + 1; unused < processes_.maxTag()) tag = lastTag_ = unused;
       if (tag == 0)
         return machineError("this MPI has too few message tags for " + std::to_string(tags_.size()) +
                             " groups of devices");
@@ -84,6 +85,9 @@ public:
     return processes_.name(static_cast<int>(coordinate / perProcess_));
   }
   Result<std::vector<std::string>> gather(std::string_view mine) override { return processes_.gather(mine); }
+  Result<std::vector<std::string>> gatherToAll(std::string_view mine) override {
+    return processes_.round(mine);
+  }
 
 private:
   static constexpr int64_t kOldNs = 1'000'000'000;

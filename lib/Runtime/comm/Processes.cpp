@@ -27,12 +27,14 @@ constexpr int64_t kMaxPart = int64_t{1} << 30; // bytes of one message of MPI, w
 constexpr uint64_t kControlReceive = ~uint64_t{0}, kControlSend = kControlReceive - 1;
 constexpr size_t kControlBytes = 4096;
 constexpr int64_t kTellNs = 200'000'000;
-constexpr int kOwnTag = 0; // of allGather() and gather()
+constexpr int kOwnTag = 0; // of rounds; those of the background have maxTag
 
 constexpr char kQuestion = '?', kAnswer = '=', kFailure = '!',
                kEnd = '#'; // the first byte of a control message
 
 std::atomic<bool> terminated{false}; // by SIGTERM
+
+int exitCodeOf(const Error& e) { return e.kind == Error::Input ? 1 : e.kind == Error::Usage ? 2 : 3; }
 
 // "!1 'expect_close': …"
 std::string failureText(int code, const std::string& why) {
@@ -72,6 +74,12 @@ Result<const DtcMpiTable*> openPlugin() {
 
 } // namespace
 
+// Messages of rounds.
+struct Processes::Channel {
+  int tag;
+  std::string where; // for reports
+};
+
 struct Processes::Impl {
   const DtcMpiTable* mpi = nullptr;
   double timeoutSeconds = 600;
@@ -85,9 +93,10 @@ struct Processes::Impl {
   std::deque<std::pair<int, std::string>> control; // to be sent: process, text
   bool stop = false, ready = false;
   int speaker = 0;
+  Channel own{kOwnTag, "a round of all processes"}, background{0, "the writing of a checkpoint"};
   std::optional<int> abortCode;
   std::optional<Error> failed;
-  std::atomic<bool> hasFailed{false};
+  std::atomic<bool> hasFailed{false}, endsInOrder{false};
 
   // Of the progress thread:
   std::vector<ProcessExchange*> active; // by slot; null: free
@@ -132,7 +141,7 @@ struct Processes::Impl {
   void inquire(std::string reason, int64_t graceNs);
   [[nodiscard]] std::string diagnosis();
   void pause(std::unique_lock<std::mutex>& lock);
-  [[nodiscard]] Status wait(ProcessExchange& x);
+  [[nodiscard]] Status wait(const Channel& on, ProcessExchange& x);
   [[nodiscard]] std::string name(int of) const {
     return "rank " + std::to_string(of) + (hosts.empty() ? "" : " on " + hosts[static_cast<size_t>(of)]);
   }
@@ -143,7 +152,7 @@ Status Processes::Impl::init() {
   rank = mpi->rank();
   size = mpi->size();
   onHost = mpi->sizeOnHost();
-  maxTag = mpi->maxTag();
+  background.tag = maxTag = mpi->maxTag();
   version = mpi->version();
   if (!listen()) return machineError(std::string("cannot receive by MPI: ") + mpi->error());
   return Ok{};
@@ -310,6 +319,10 @@ void Processes::Impl::watch() {
     if (now < inquiry.endNs && answered < size) return;
     inquiry.active = false;
     ProcessExchange* x = oldest();
+    if (answered == size && terminated && endsInOrder) {
+      terminated = false;
+      return;
+    }
     if (x && x->patient && answered == size && !terminated) {
       x->startNs = now;
       return;
@@ -431,7 +444,7 @@ Result<std::unique_ptr<Processes>> Processes::open(double timeoutSeconds) {
     x.changed.wait(lock, [&x] { return x.ready; });
     if (x.failed) return *x.failed;
   }
-  DTC_TRY(x.hosts, made->allGather(x.mpi->host()));
+  DTC_TRY(x.hosts, made->allGather(x.own, x.mpi->host()));
   (void)std::signal(SIGTERM, [](int) { terminated = true; });
   return made;
 }
@@ -478,7 +491,7 @@ int Processes::speaker() const {
 }
 
 Result<std::vector<std::string>> Processes::round(std::string_view mine, const std::string* problem) {
-  DTC_TRY(auto texts, allGather(problem ? "-" + *problem : "+" + std::string(mine)));
+  DTC_TRY(auto texts, allGather(impl_->own, problem ? "-" + *problem : "+" + std::string(mine)));
   for (size_t r = 0; r < texts.size(); ++r) {
     if (texts[r].starts_with('-') && !problem_) problem_ = {static_cast<int>(r), texts[r].substr(1)};
     texts[r].erase(0, 1);
@@ -487,14 +500,13 @@ Result<std::vector<std::string>> Processes::round(std::string_view mine, const s
   return texts;
 }
 
-Status Processes::Impl::wait(ProcessExchange& x) {
+Status Processes::Impl::wait(const Channel& on, ProcessExchange& x) {
   struct Waiter {
     Impl& impl;
     bool done = false;
   } waiter{*this};
-  static const std::string kWhere = "the start or the end of the run";
-  x.tag = kOwnTag;
-  x.where = &kWhere;
+  x.tag = on.tag;
+  x.where = &on.where;
   x.patient = true;
   x.self = &waiter;
   x.done = [](void* self) {
@@ -529,31 +541,35 @@ static size_t lengthIn(const std::string& bytes) {
 }
 
 Result<std::vector<std::string>> Processes::gather(std::string_view mine) {
+  return gatherOn(impl_->own, mine);
+}
+
+Result<std::vector<std::string>> Processes::gatherOn(const Channel& on, std::string_view mine) {
   Impl& x = *impl_;
   const auto size = static_cast<size_t>(x.size);
   std::string own(mine), length = lengthOf(mine);
   ProcessExchange e;
   if (x.rank != 0) {
     e.messages = {message(0, true, length), message(0, true, own)};
-    if (Status s = x.wait(e); !s) return s.error();
+    if (Status s = x.wait(on, e); !s) return s.error();
     return std::vector<std::string>();
   }
   std::vector<std::string> lengths(size, length), texts(size);
   for (int p = 1; p < x.size; ++p) e.messages.push_back(message(p, false, lengths[static_cast<size_t>(p)]));
-  if (Status s = x.wait(e); !s) return s.error();
+  if (Status s = x.wait(on, e); !s) return s.error();
   e.messages.clear();
   for (int p = 1; p < x.size; ++p) {
     texts[static_cast<size_t>(p)].resize(lengthIn(lengths[static_cast<size_t>(p)]));
     e.messages.push_back(message(p, false, texts[static_cast<size_t>(p)]));
   }
-  if (Status s = x.wait(e); !s) return s.error();
+  if (Status s = x.wait(on, e); !s) return s.error();
   texts[0] = std::move(own);
   return texts;
 }
 
-Result<std::vector<std::string>> Processes::allGather(std::string_view mine) {
+Result<std::vector<std::string>> Processes::allGather(const Channel& on, std::string_view mine) {
   Impl& x = *impl_;
-  DTC_TRY(auto texts, gather(mine));
+  DTC_TRY(auto texts, gatherOn(on, mine));
   std::string joined; // the length of each text, and the text
   for (const std::string& text : texts) joined += lengthOf(text) + text;
   std::string length = lengthOf(joined);
@@ -564,7 +580,7 @@ Result<std::vector<std::string>> Processes::allGather(std::string_view mine) {
     e.messages.clear();
     if (x.rank != 0) e.messages.push_back(message(0, false, part));
     for (int p = 1; x.rank == 0 && p < x.size; ++p) e.messages.push_back(message(p, true, part));
-    if (Status s = x.wait(e); !s) return s.error();
+    if (Status s = x.wait(on, e); !s) return s.error();
   }
   texts.clear();
   for (size_t at = 0; at < joined.size();) {
@@ -574,6 +590,39 @@ Result<std::vector<std::string>> Processes::allGather(std::string_view mine) {
   }
   return texts;
 }
+
+Result<std::vector<std::string>> Processes::backgroundRound(const Result<std::string>& mine) {
+  const auto text = mine ? "+" + *mine : failureText(exitCodeOf(mine.error()), mine.error().message);
+  DTC_TRY(auto texts, allGather(impl_->background, text));
+  for (size_t r = 0; r < texts.size(); ++r) {
+    if (texts[r].starts_with(kFailure))
+      return static_cast<int>(r) == impl_->rank ? mine.error()
+                                                : errorOf(texts[r].substr(1), name(static_cast<int>(r)));
+    texts[r].erase(0, 1);
+  }
+  return texts;
+}
+
+Result<uint8_t> Processes::combine(uint8_t bits) {
+  Impl& x = *impl_;
+  std::vector<std::string> texts(static_cast<size_t>(x.size), std::string(1, static_cast<char>(bits)));
+  std::string all(1, '\0');
+  ProcessExchange e;
+  if (x.rank != 0) {
+    e.messages = {message(0, true, texts[0]), message(0, false, all)};
+    if (Status s = x.wait(x.own, e); !s) return s.error();
+    return static_cast<uint8_t>(all[0]);
+  }
+  for (int p = 1; p < x.size; ++p) e.messages.push_back(message(p, false, texts[static_cast<size_t>(p)]));
+  if (Status s = x.wait(x.own, e); !s) return s.error();
+  for (const std::string& text : texts) all[0] = static_cast<char>(all[0] | text[0]);
+  e.messages.clear();
+  for (int p = 1; p < x.size; ++p) e.messages.push_back(message(p, true, all));
+  if (Status s = x.wait(x.own, e); !s) return s.error();
+  return static_cast<uint8_t>(all[0]);
+}
+
+void Processes::endsInOrder(bool does) { impl_->endsInOrder = does; }
 
 void Processes::abort(int code) {
   {

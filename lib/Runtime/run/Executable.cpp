@@ -4,6 +4,7 @@
 #include "run/BorrowedRun.h"
 #include "run/FixedSchedule.h"
 #include "run/GraphSchedule.h"
+#include "run/ResultParts.h"
 #include "run/Runner.h"
 
 #include "dtc/Eval/Eval.h"
@@ -36,6 +37,34 @@ struct Executable::Impl {
 
   [[nodiscard]] const Function& entry() const { return m[program.programs[0].func]; }
   const FuncArg& argument(size_t i) const { return entry().args[i]; }
+  // The process that runs a device.
+  [[nodiscard]] int processOf(int64_t coordinate) const {
+    return spans() ? static_cast<int>(coordinate / (program.here.end - program.here.begin)) : 0;
+  }
+  [[nodiscard]] int numProcesses() const { return processOf(program.numDevices() - 1) + 1; }
+  [[nodiscard]] bool spans() const { return program.numHere() < program.numDevices(); }
+  [[nodiscard]] ValueId resultAt(size_t i, int64_t coordinate) const {
+    return m[m[program.at(coordinate).func].body].yields[i];
+  }
+  [[nodiscard]] std::vector<int64_t> shapeOf(const FuncResult& r) const {
+    return m.types[r.globalType ? r.globalType : r.type].staticShape();
+  }
+  [[nodiscard]] std::vector<ResultPart> parts(size_t i) const {
+    const FuncResult& r = entry().results[i];
+    return partsOf(m, program, r, shapeOf(r));
+  }
+  // Where the block that begins at `global` is in the shard of a device.
+  [[nodiscard]] std::vector<int64_t> localOf(size_t i, const std::vector<int64_t>& global, int64_t p) const {
+    const FuncResult& r = entry().results[i];
+    const std::vector<int64_t> zeros(global.size());
+    if (!r.globalType || !r.sharding) return zeros;
+    for (const TensorBlock& b : blocksOf(m.shardings[r.sharding], program.mesh, shapeOf(r), p))
+      if (b.global == global) return b.local;
+    return zeros;
+  }
+  [[nodiscard]] bool hasValue(size_t i, int64_t coordinate) const {
+    return program.here.contains(coordinate) || remote.contains({resultAt(i, coordinate), coordinate});
+  }
   // The sharding of argument i; null if unsharded.
   const Sharding* shardedOf(size_t i) const {
     const ShardingId sharding = m[argument(i).value].sharding;
@@ -122,12 +151,75 @@ Status Executable::setArgument(size_t i, const TensorSource& global) {
   impl_->borrowed->beforeSet(i);
   const Sharding* sharding = impl_->shardedOf(i);
   const std::vector<bool> holds = holdersOf(impl_->m, mesh(), impl_->entry().args[i].attrs);
-  std::optional<Result<Tensor>> read;
-  for (int64_t p = 0; p < impl_->program.numDevices(); ++p) {
-    if (!holds[static_cast<size_t>(p)] || !impl_->program.here.contains(p)) continue;
-    if (sharding || !read) read = sharding ? global.shard(*sharding, mesh(), p) : global.tensor();
-    if (!*read) return read->error();
-    if (Status s = impl_->writeShard(i, p, **read); !s) return s;
+  std::map<std::vector<int64_t>, std::vector<int64_t>>
+      equal; // devices with replicas of a shard, which is read once
+  for (int64_t p = impl_->program.firstHere(); p < impl_->program.endHere(); ++p) {
+    if (!holds[static_cast<size_t>(p)]) continue;
+    std::vector<int64_t> key;
+    for (const PendingAxis& axis : sharding ? sharding->pending : decltype(sharding->pending)())
+      key.push_back(mesh().indexAlong(axis.axis, p));
+    if (sharding)
+      for (const TensorBlock& b : blocksOf(*sharding, mesh(), global.shape(), p))
+        key.insert(key.end(), b.global.begin(), b.global.end());
+    equal[std::move(key)].push_back(p);
+  }
+  for (const auto& [key, devices] : equal) {
+    const auto read = sharding ? global.shard(*sharding, mesh(), devices[0]) : global.tensor();
+    if (!read) return read.error();
+    for (const int64_t p : devices)
+      if (Status s = impl_->writeShard(i, p, *read); !s) return s;
+  }
+  return Ok{};
+}
+
+// Where each device has the blocks of its shard in `from`, they are copied; else all processes get all of the result.
+Status Executable::setArgument(size_t i, Executable& from, size_t result) {
+  Impl& other = *from.impl_;
+  if (!impl_->spans()) {
+    DTC_TRY(const auto value, from.result(result));
+    return setArgument(i, value);
+  }
+  const std::vector<int64_t> shape = other.shapeOf(other.entry().results[result]);
+  const std::vector<bool> holds = holdersOf(impl_->m, mesh(), impl_->entry().args[i].attrs);
+  const std::vector<int64_t> zeros(shape.size());
+  const auto blocks = [&](int64_t p) {
+    const Sharding* sharding = impl_->shardedOf(i);
+    return sharding ? blocksOf(*sharding, mesh(), shape, p)
+                    : std::vector<TensorBlock>{{zeros, zeros, {shape.begin(), shape.end()}}};
+  };
+  std::map<std::vector<int64_t>, const ResultPart*> parts;
+  const std::vector<ResultPart> all = other.parts(result);
+  for (const ResultPart& part : all) parts[part.block.global] = &part;
+  // A device with the same block, in the process of device `p`; -1: none.
+  const auto deviceWith = [&](const TensorBlock& b, int64_t p) -> int64_t {
+    const auto at = parts.find(b.global);
+    if (at == parts.end() || at->second->block.shape != b.shape) return -1;
+    const auto near = std::ranges::find(at->second->devices, impl_->processOf(p),
+                                        [&](int64_t d) { return impl_->processOf(d); });
+    return near == at->second->devices.end() ? -1 : *near;
+  };
+  bool local = true;
+  for (int64_t p = 0; p < impl_->program.numDevices() && local; ++p)
+    local = !holds[static_cast<size_t>(p)] ||
+            std::ranges::all_of(blocks(p), [&](const TensorBlock& b) { return deviceWith(b, p) >= 0; });
+  if (!local || all.empty()) {
+    std::vector<bool> which(from.numResults());
+    which[result] = true;
+    if (Status s = from.gather(which, false, true); !s) return s;
+    DTC_TRY(const auto value, from.result(result));
+    return setArgument(i, value);
+  }
+  impl_->borrowed->beforeSet(i);
+  for (int64_t p = impl_->program.firstHere(); p < impl_->program.endHere(); ++p) {
+    if (!holds[static_cast<size_t>(p)]) continue;
+    const ValueId v = impl_->m[impl_->program.at(p).func].args[i].value;
+    Tensor shard(impl_->m.typeOf(v).dtype, *shapeAt(impl_->m, impl_->m[v].type, mesh(), p));
+    for (const TensorBlock& b : blocks(p)) {
+      const int64_t device = deviceWith(b, p);
+      DTC_TRY(const auto held, from.value(other.resultAt(result, device), device));
+      placeBox(boxOf(held, {other.localOf(result, b.global, device), b.shape}), {b.local, b.shape}, shard);
+    }
+    if (Status s = impl_->writeShard(i, p, shard); !s) return s;
   }
   return Ok{};
 }
@@ -213,43 +305,53 @@ Result<Tensor> Executable::value(ValueId v, int64_t coordinate) const {
   return t;
 }
 
-// Each process sends the results of its devices, in order.
-Status Executable::gatherResults() {
+Status Executable::gatherResults(const std::vector<bool>& which, bool replicas) {
+  return gather(which, replicas, false);
+}
+
+// Each process sends the values of its devices that others need, in order.
+Status Executable::gather(const std::vector<bool>& which, bool replicas, bool toAll) {
   Impl& x = *impl_;
-  if (x.program.numHere() == x.program.numDevices()) return Ok{};
-  std::vector<std::vector<bool>> holds;
-  for (const FuncResult& r : x.entry().results) holds.push_back(holdersOf(x.m, x.program.mesh, r.attrs));
-  const auto forEach = [&](const DeviceSlice& of, auto&& each) -> Status {
-    for (int64_t p = of.begin; p < std::min(of.end, x.program.numDevices()); ++p)
-      for (size_t i = 0; i < holds.size(); ++i)
-        if (holds[i][static_cast<size_t>(p)])
-          if (Status s = each(x.m[x.m[x.program.at(p).func].body].yields[i], p); !s) return s;
-    return Ok{};
-  };
-  std::string mine;
+  if (!x.spans()) return Ok{};
+  std::vector<std::vector<std::pair<size_t, int64_t>>> values(
+      static_cast<size_t>(x.numProcesses())); // of a process
+  bool any = false;
+  for (size_t i = 0; i < which.size(); ++i) {
+    if (!which[i]) continue;
+    const FuncResult& r = x.entry().results[i];
+    const std::vector<bool> holds = holdersOf(x.m, x.program.mesh, r.attrs);
+    std::set<int64_t> devices;
+    for (int64_t p = 0; p < x.program.numDevices() && (replicas || isPartial(x.m, r)); ++p)
+      if (holds[static_cast<size_t>(p)]) devices.insert(p);
+    if (devices.empty())
+      for (const ResultPart& part : x.parts(i)) devices.insert(part.devices[0]);
+    for (const int64_t p : devices) {
+      values[static_cast<size_t>(x.processOf(p))].emplace_back(i, p);
+      any = any || toAll || x.processOf(p) != 0;
+    }
+  }
   x.remote.clear();
-  Status read = forEach(x.program.here, [&](ValueId v, int64_t p) -> Status {
-    DTC_TRY(const Tensor t, value(v, p));
+  if (!any) return Ok{}; // process 0 has all of them
+  std::string mine;
+  for (const auto& [i, p] : values[static_cast<size_t>(x.processOf(x.program.here.begin))]) {
+    DTC_TRY(const Tensor t, value(x.resultAt(i, p), p));
     mine.append(reinterpret_cast<const char*>(t.bytes().data()), t.bytes().size());
-    return Ok{};
-  });
-  if (!read) return read;
-  DTC_TRY(const std::vector<std::string> all, x.backend.communicator().gather(mine));
-  const int64_t each = x.program.here.end - x.program.here.begin;
+  }
+  Communicator& communicator = x.backend.communicator();
+  DTC_TRY(const std::vector<std::string> all,
+          toAll ? communicator.gatherToAll(mine) : communicator.gather(mine));
   for (size_t process = 0; process < all.size(); ++process) {
-    const DeviceSlice of{static_cast<int64_t>(process) * each, static_cast<int64_t>(process + 1) * each};
-    if (of.begin == x.program.here.begin) continue;
     size_t at = 0;
-    Status placed = forEach(of, [&](ValueId v, int64_t p) -> Status {
+    for (const auto& [i, p] : values[process]) {
+      if (x.program.here.contains(p)) continue;
+      const ValueId v = x.resultAt(i, p);
       Tensor t(x.m.typeOf(v).dtype, *shapeAt(x.m, x.m[v].type, x.program.mesh, p));
       if (at + t.bytes().size() > all[process].size())
         return Error{Error::Bug, "a process sent results of another size"};
       std::memcpy(t.bytes().data(), all[process].data() + at, t.bytes().size());
       at += t.bytes().size();
       x.remote.emplace(std::pair(v, p), std::move(t));
-      return Ok{};
-    });
-    if (!placed) return placed;
+    }
   }
   return Ok{};
 }
@@ -313,38 +415,82 @@ Result<std::vector<Replica>> Executable::replicas(size_t i) const {
 }
 
 Result<Tensor> Executable::result(size_t i) const {
-  auto all = replicas(i);
-  if (!all) return all.error();
-  return std::move(all->front().value);
-}
-
-Result<std::vector<TensorPiece>> Executable::pieces(size_t i) const {
   const Impl& x = *impl_;
   const FuncResult& r = x.entry().results[i];
-  const Sharding* sharding = r.globalType && r.sharding ? &x.m.shardings[r.sharding] : nullptr;
+  if (isPartial(x.m, r)) {
+    DTC_TRY(auto all, replicas(i));
+    return std::move(all.front().value);
+  }
+  const ValueId first = x.resultAt(i, x.program.firstHere());
+  Tensor whole(x.m.typeOf(first).dtype, x.shapeOf(r));
+  for (const ResultPart& part : x.parts(i)) {
+    const auto has = [&](int64_t p) { return x.hasValue(i, p); };
+    const auto device = std::ranges::find_if(part.devices, has);
+    if (device == part.devices.end()) return Error{Error::Bug, "a result has not been gathered"};
+    DTC_TRY(const Tensor shard, value(x.resultAt(i, *device), *device));
+    placeBox(boxOf(shard, {x.localOf(i, part.block.global, *device), part.block.shape}),
+             {part.block.global, part.block.shape}, whole);
+  }
+  return whole;
+}
+
+// Boxes along the first dim that is longer than 1, of at most 16 MiB, so that processes with replicas share the work.
+static std::vector<TensorBox> writtenBoxes(const TensorBox& box, int64_t width) {
+  constexpr int64_t kMaxBytes = int64_t{16} << 20;
+  const auto longer = std::ranges::find_if(box.shape, [](int64_t n) { return n > 1; });
+  if (longer == box.shape.end()) return {box};
+  const auto d = static_cast<size_t>(longer - box.shape.begin());
+  const int64_t row = *elementCount(box.shape) / box.shape[d] * width,
+                rows = std::max<int64_t>(1, kMaxBytes / row);
+  std::vector<TensorBox> boxes;
+  for (int64_t at = 0; at < box.shape[d]; at += rows) {
+    TensorBox& one = boxes.emplace_back(box);
+    one.offset[d] += at;
+    one.shape[d] = std::min(rows, box.shape[d] - at);
+  }
+  return boxes;
+}
+
+Result<std::vector<TensorPiece>> Executable::pieces(size_t i, std::vector<int64_t>& written) {
+  Impl& x = *impl_;
+  const FuncResult& r = x.entry().results[i];
+  const std::vector<int64_t> shape = x.shapeOf(r), zeros(shape.size());
+  const int64_t width = dtypeBytes(x.m.types[r.globalType ? r.globalType : r.type].dtype);
+  const int own = x.processOf(x.program.firstHere());
+  written.resize(static_cast<size_t>(x.numProcesses()));
+  std::vector<ResultPart> parts = x.parts(i);
   std::vector<TensorPiece> out;
-  if (sharding &&
-      (!sharding->pending.empty() || std::ranges::any_of(sharding->dims, &DimSharding::strided))) {
-    DTC_TRY(auto whole, result(i));
-    out.push_back({std::vector<int64_t>(whole.rank()), std::move(whole), 0});
+  if (isPartial(x.m, r)) { // process 0 has the sum
+    std::vector<bool> which(numResults());
+    which[i] = true;
+    if (Status s = gatherResults(which); !s) return s.error();
+    for (const TensorBox& box : writtenBoxes({zeros, shape}, width)) {
+      out.push_back({box, 0, {}});
+      if (own != 0) continue;
+      DTC_TRY(const auto whole, result(i));
+      out.back().value = boxOf(whole, box);
+    }
     return out;
   }
-  std::set<std::vector<int64_t>> seen;
-  const std::vector<bool> holds = holdersOf(x.m, x.program.mesh, r.attrs);
-  for (int64_t p = 0; p < x.program.numDevices(); ++p) {
-    if (!holds[static_cast<size_t>(p)]) continue;
-    if (!sharding && !out.empty()) break; // equal on all of them
-    std::vector<int64_t> offset(sharding ? sharding->dims.size() : 0);
-    for (size_t d = 0; d < offset.size(); ++d)
-      offset[d] =
-          dimShards(sharding->dims[d], x.program.mesh, x.m.types[r.globalType].staticShape()[d], p)[0].begin;
-    const ValueId v = x.m[x.m[x.program.at(p).func].body].yields[i];
-    const auto shape = shapeAt(x.m, x.m[v].type, x.program.mesh, p);
-    if (shape && elementCount(*shape) == 0) continue; // an empty shard has the offset of another
-    if (!seen.insert(offset).second) continue;
-    DTC_TRY(auto value, this->value(v, p));
-    if (!sharding) offset.resize(value.rank());
-    out.push_back({std::move(offset), std::move(value), p});
+  for (const ResultPart& part : parts) {
+    std::optional<Tensor> block; // of the first device here
+    for (const TensorBox& box : writtenBoxes({part.block.global, part.block.shape}, width)) {
+      int writer = x.processOf(part.devices[0]);
+      for (const int64_t p : part.devices)
+        if (written[static_cast<size_t>(x.processOf(p))] < written[static_cast<size_t>(writer)])
+          writer = x.processOf(p);
+      written[static_cast<size_t>(writer)] += *elementCount(box.shape) * width;
+      TensorPiece& piece = out.emplace_back(box, writer);
+      if (writer != own) continue;
+      if (!block) {
+        const int64_t p = *std::ranges::find(part.devices, own, [&](int64_t d) { return x.processOf(d); });
+        DTC_TRY(const Tensor shard, value(x.resultAt(i, p), p));
+        block = boxOf(shard, {x.localOf(i, part.block.global, p), part.block.shape});
+      }
+      TensorBox within{box.offset, box.shape};
+      for (size_t d = 0; d < zeros.size(); ++d) within.offset[d] -= part.block.global[d];
+      piece.value = boxOf(*block, within);
+    }
   }
   return out;
 }

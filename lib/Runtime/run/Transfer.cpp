@@ -15,26 +15,6 @@ namespace {
 
 constexpr size_t kMaxRank = 64; // dims of a block that copyElements can hold on the stack
 
-// The blocks of a shard: one for each choice of an interval per dim, which is one unless it is strided.
-std::vector<TensorBlock> blocksOf(const Sharding& s, const Mesh& mesh, std::span<const int64_t> shape,
-                                  int64_t coordinate) {
-  std::vector<TensorBlock> blocks(1);
-  for (size_t d = 0; d < shape.size(); ++d) {
-    std::vector<TensorBlock> next;
-    for (const TensorBlock& b : blocks) {
-      int64_t local = 0;
-      for (const Interval i : dimShards(s.dims[d], mesh, shape[d], coordinate)) {
-        if (i.size() == 0) continue;
-        TensorBlock& one = next.emplace_back(b);
-        one.global.push_back(i.begin), one.local.push_back(local), one.shape.push_back(i.size());
-        local += i.size();
-      }
-    }
-    blocks = std::move(next);
-  }
-  return blocks;
-}
-
 struct Strided {
   std::byte* at;
   std::array<int64_t, kMaxRank> strides; // in bytes
@@ -136,6 +116,25 @@ Status copyOnHost(Backend& backend, const Program& program, const TransferPlan& 
 }
 
 } // namespace
+
+std::vector<TensorBlock> blocksOf(const Sharding& s, const Mesh& mesh, std::span<const int64_t> shape,
+                                  int64_t coordinate) {
+  std::vector<TensorBlock> blocks(1);
+  for (size_t d = 0; d < shape.size(); ++d) {
+    std::vector<TensorBlock> next;
+    for (const TensorBlock& b : blocks) {
+      int64_t local = 0;
+      for (const Interval i : dimShards(s.dims[d], mesh, shape[d], coordinate)) {
+        if (i.size() == 0) continue;
+        TensorBlock& one = next.emplace_back(b);
+        one.global.push_back(i.begin), one.local.push_back(local), one.shape.push_back(i.size());
+        local += i.size();
+      }
+    }
+    blocks = std::move(next);
+  }
+  return blocks;
+}
 
 TransferPlan planTransfer(const Module& m, const Program& program, std::string name, TypeId global,
                           const Sharding* sharding, std::span<const ValueId> values,

@@ -11,6 +11,10 @@ struct TensorBlock {
   std::vector<int64_t> global, local, shape;
 };
 
+// The blocks of a device's shard: one for each choice of an interval per dim, which is one unless it is strided.
+[[nodiscard]] std::vector<TensorBlock> blocksOf(const Sharding&, const Mesh&, std::span<const int64_t> shape,
+                                                int64_t coordinate);
+
 // One argument or result.
 struct TransferPlan {
   std::string name; // "argument %x", "result y": in errors

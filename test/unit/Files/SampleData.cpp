@@ -41,26 +41,26 @@ TEST(SampleOrder, IsUniform) {
 }
 
 std::string manifest(const std::string& pieces, const std::string& shape = "[4]") {
-  return R"({"format": 1, "dtc": "0.1.0", "step": 3, "entry": "main", "command": [],
+  return R"({"format": 2, "dtc": "0.1.0", "step": 3, "entry": "main", "command": [],
 "data": {"position": 12, "seed": 18446744073709551615, "order": "shuffled", "sources": []},
-"files": [{"name": "shard-00000.safetensors", "bytes": 8, "sha256": ""}],
+"bytes": 8,
 "tensors": [{"name": "w", "dtype": "f32", "shape": )" +
          shape + R"(, "shards": [)" + pieces + "]}]}";
 }
 
 TEST(CheckpointManifest, PiecesTileTheirTensor) {
-  const std::string low = R"({"file": 0, "offset": [0], "shape": [2]})",
-                    high = R"({"file": 0, "offset": [2], "shape": [2]})";
+  const std::string low = R"({"offset": [0], "shape": [2], "sha256": ""})",
+                    high = R"({"offset": [2], "shape": [2], "sha256": ""})";
   const auto read = parseCheckpointManifest(manifest(low + "," + high));
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(read->data.seed, UINT64_MAX);
   const auto again = parseCheckpointManifest(manifestJson(*read));
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(manifestJson(*again), manifestJson(*read));
-  for (const std::string& pieces : {low, low + "," + low, low + "," + high + "," + low,
-                                    std::string(R"({"file": 1, "offset": [0], "shape": [4]})"),
-                                    std::string(R"({"file": 0, "offset": [1], "shape": [4]})"),
-                                    std::string(R"({"file": 0, "offset": [], "shape": []})")})
+  for (const std::string& pieces :
+       {low, low + "," + low, low + "," + high + "," + low, std::string(R"({"offset": [0], "shape": [4]})"),
+        std::string(R"({"offset": [1], "shape": [4], "sha256": ""})"),
+        std::string(R"({"offset": [], "shape": [], "sha256": ""})")})
     EXPECT_FALSE(parseCheckpointManifest(manifest(pieces)).ok()) << pieces;
   EXPECT_FALSE(parseCheckpointManifest(manifest("", "[9223372036854775807, 4]")).ok());
   EXPECT_TRUE(parseCheckpointManifest(manifest("", "[0, 4]")).ok());

@@ -60,6 +60,10 @@ public:
   [[nodiscard]] virtual Result<std::vector<std::string>> gather(std::string_view mine) {
     return std::vector<std::string>{std::string(mine)};
   }
+  // The same on all processes.
+  [[nodiscard]] virtual Result<std::vector<std::string>> gatherToAll(std::string_view mine) {
+    return std::vector<std::string>{std::string(mine)};
+  }
 };
 
 // A communicator for devices in one address space: copies and loops. Sums of f16, bf16 and f8 accumulate in

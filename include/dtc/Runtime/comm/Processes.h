@@ -71,6 +71,13 @@ public:
     std::string text;
   };
   [[nodiscard]] const std::optional<Problem>& problem() const { return problem_; }
+  // A round of threads in the background, one of each process, during a run too. An error of one is that of all; other
+  // rounds may follow.
+  [[nodiscard]] Result<std::vector<std::string>> backgroundRound(const Result<std::string>& mine);
+  // The bits that are set in some process. Not during a run.
+  [[nodiscard]] Result<uint8_t> combine(uint8_t bits);
+  // SIGTERM is a request to end in order, for which the run provides: an error only if some process does not answer.
+  void endsInOrder(bool does);
   // The texts of all processes on process 0, on others an empty list.
   [[nodiscard]] Result<std::vector<std::string>> gather(std::string_view mine);
   // Ends all processes.
@@ -79,7 +86,9 @@ public:
 private:
   struct Impl;
   explicit Processes(std::unique_ptr<Impl> impl);
-  [[nodiscard]] Result<std::vector<std::string>> allGather(std::string_view mine);
+  struct Channel;
+  [[nodiscard]] Result<std::vector<std::string>> gatherOn(const Channel&, std::string_view mine);
+  [[nodiscard]] Result<std::vector<std::string>> allGather(const Channel&, std::string_view mine);
   std::unique_ptr<Impl> impl_;
   std::optional<Problem> problem_;
 };

@@ -2,7 +2,8 @@
 // A scheduled program, loaded on a backend and ready to run: flat step lists, one arena per device, and one
 // worker pool that executes the steps of all devices.
 #include "dtc/Eval/Eval.h"
-#include "dtc/Files/Checkpoint.h"
+#include "dtc/Files/TensorPieces.h"
+#include "dtc/Files/TensorSource.h"
 #include "dtc/IR/Module.h"
 #include "dtc/Passes/memory/MemoryReport.h"
 #include "dtc/Runtime/backend/Backend.h"
@@ -61,6 +62,8 @@ public:
   [[nodiscard]] Status setArgument(size_t i, const Tensor& global);
   // The same; reads each device's shard from the source.
   [[nodiscard]] Status setArgument(size_t i, const TensorSource& global);
+  // Sets it to a result of the last run of another program on the same mesh. All processes call it.
+  [[nodiscard]] Status setArgument(size_t i, Executable& from, size_t result);
   // Argument i does not change until it is set again: steps may use a copy in a layout of their own, such as packed
   // weights, whose kernels may round differently.
   [[nodiscard]] Status keepArgument(size_t i);
@@ -81,9 +84,9 @@ public:
   [[nodiscard]] int64_t copiedBytes() const;
   // Later work waits for what the caller has enqueued on its stream (a CUstream).
   [[nodiscard]] Status waitForStream(void* stream);
-  // In a run of several processes: brings the results of the last run to process 0. All processes call it before one
-  // asks for results.
-  [[nodiscard]] Status gatherResults();
+  // In a run of several processes: brings results of the last run to process 0, or all their `replicas`. All processes
+  // call it before that asks for results that it does not hold.
+  [[nodiscard]] Status gatherResults(const std::vector<bool>& which, bool replicas = false);
   // The same for the events of the last timed run; their times are by the clock of process 0.
   [[nodiscard]] Status gatherEvents();
   // Names the process that runs a device, "rank 2 on node7"; empty if there is one process.
@@ -96,9 +99,9 @@ public:
   [[nodiscard]] std::span<const int64_t> resultShape(size_t i, int64_t coordinate) const;
   // The same from all devices: each further value differs in some bit.
   [[nodiscard]] Result<std::vector<Replica>> replicas(size_t i) const;
-  // The same as pieces that tile it: one of each shard, from the first device that holds it. A strided shard and a
-  // partial value are one piece, the global tensor.
-  [[nodiscard]] Result<std::vector<TensorPiece>> pieces(size_t i) const;
+  // The same as pieces that tile it, of which this process has the values that it writes. All processes call it.
+  // `written`: bytes by process, so that those with replicas share the work; empty at first.
+  [[nodiscard]] Result<std::vector<TensorPiece>> pieces(size_t i, std::vector<int64_t>& written);
   // The local value of device `coordinate`. With plan-memory{reuse=false} valid for all values outside loops.
   [[nodiscard]] Result<Tensor> value(ValueId v, int64_t coordinate) const;
 
@@ -129,6 +132,7 @@ public:
   [[nodiscard]] const std::vector<Backend::Phase>& phases() const;
 
 private:
+  [[nodiscard]] Status gather(const std::vector<bool>& which, bool replicas, bool toAll);
   struct Impl;
   explicit Executable(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
