@@ -82,6 +82,22 @@ DTC_API void dtc_options_free(dtc_options* options);
 DTC_API dtc_status dtc_context_create(const dtc_options* options, dtc_context** context, dtc_error** error);
 DTC_API void dtc_context_free(dtc_context* context);
 
+/* --- Several processes (docs/cluster.md) --- */
+/* Joins the processes that mpirun or srun has started with this one, through the plugin dtc-mpi.so. Programs that the
+ * context compiles run on all of them: each process has a part of the mesh's devices (dtc_local_devices), passes the
+ * arguments of these and receives their results. All processes make the same calls of dtc_compile, dtc_compile_file,
+ * dtc_run and dtc_processes_leave, in the same order. Each returns an error on all processes if it does on one; after an
+ * error of dtc_run, or if a process was killed, no further call succeeds. Process 0 prints.
+ * `options`: of the context, and "comm-timeout", the seconds after which a collective fails that waits for another process.
+ * A process joins once. */
+DTC_API dtc_status dtc_processes_join(const dtc_options* options, dtc_context** context, dtc_error** error);
+/* Waits for all processes, which all call this, and ends MPI, unless the caller had started it. Executables of the context
+ * can then run no more. Without this call, it happens when the context and its executables are freed. Error (machine):
+ * a process has failed, or has ended while others go on. */
+DTC_API dtc_status dtc_processes_leave(dtc_context* context, dtc_error** error);
+DTC_API int32_t dtc_process_rank(const dtc_context* context);  /* 0 without other processes */
+DTC_API int32_t dtc_process_count(const dtc_context* context); /* 1 without other processes */
+
 /* --- Compilation --- */
 /* `text`: a program of `size` bytes: .dt or StableHLO text, or the contents of a .pt2 or .onnx file, whose weights are
  * arguments. `name`: of the text in messages, such as a file name. */
@@ -92,7 +108,7 @@ DTC_API dtc_status dtc_compile_file(dtc_context* context, const char* path, cons
 /* A program that `dtc compile --emit package` has compiled: needs no compiler. Weights in the package are used where the
  * file is mapped, which must not be changed while the executable is there (but may be deleted or replaced by another file):
  * dtc_argument_is_set. The only way in of libdtc_runtime.so, which has all functions of this header but the two above,
- * dtc_signature_…, dtc_command and dtc_main. */
+ * dtc_process…, dtc_signature_…, dtc_command and dtc_main. Several processes cannot run packages yet. */
 DTC_API dtc_status dtc_load_package(dtc_context* context, const char* path, dtc_executable** executable,
                                     dtc_error** error);
 /* No call on the executable may be in progress. */
@@ -137,6 +153,8 @@ DTC_API void dtc_argument_info(const dtc_executable* executable, size_t index, d
 DTC_API void dtc_result_info(const dtc_executable* executable, size_t index, dtc_value_info* out);
 /* The number of logical devices of the mesh; 1 without a mesh. */
 DTC_API int64_t dtc_num_devices(const dtc_executable* executable);
+/* The number of those that this process runs, and the first of them: all, from 0 on, without other processes. */
+DTC_API int64_t dtc_local_devices(const dtc_executable* executable, int64_t* first);
 DTC_API size_t dtc_num_mesh_axes(const dtc_executable* executable);
 DTC_API const char* dtc_mesh_axis(const dtc_executable* executable, size_t axis, int64_t* size);
 /* The shape of a device's shard, of the argument's or result's rank. */
@@ -197,7 +215,8 @@ typedef struct dtc_run_arguments {
   size_t num_results;
   dtc_tensor** tensors; /* num_results places, or null if all results have memory */
   /* 0: a buffer is a whole tensor, and there is one per argument (result). 1: it is the shard of a device, and
-   * there is one per device and argument, first all devices' shards of argument 0. */
+   * there is one per device and argument, first all devices' shards of argument 0. In several processes, devices are
+   * those of this process. Whole arguments are the same on all; a whole result needs all of its elements here. */
   int32_t argument_shards, result_shards;
   /* The cuda backend waits for the work in this CUstream before it reads arguments; null: the default stream, whose
    * work must be complete. Results are complete when the call returns. */

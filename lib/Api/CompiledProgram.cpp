@@ -7,8 +7,10 @@
 #include "dtc/Ops/record/Ops.h"
 #include "dtc/Report/FileFormat.h"
 #include "dtc/Runtime/backend/cpu/CpuBackend.h"
+#include "dtc/Runtime/comm/SameProgram.h"
 #include "dtc/Session/ArgumentSizes.h"
 #include "dtc/StableHlo/vhlo/Vhlo.h"
+#include "dtc/Version.h"
 
 #include <algorithm>
 #include <chrono>
@@ -22,6 +24,17 @@ double msSince(std::chrono::steady_clock::time_point begin) {
 }
 
 void printToStdout(void*, const std::string& text) { (void)std::fwrite(text.data(), 1, text.size(), stdout); }
+
+// All processes have the same program, and the mesh is shared equally by them.
+Status joinProgram(const CompileOptions& o, Session& session, ProcessGroup& group) {
+  if (o.backend.name != "cpu")
+    return usageError("several processes need the backend cpu, not " + o.backend.name);
+  if (Status s = checkShares(session.numDevices(), group.processes().size()); !s) return s;
+  const Module& m = session.module();
+  return group.agreeOnProgram("dtc " DTC_VERSION ", opt-level " + std::to_string(o.lowering.optLevel) +
+                              ", reduction-order " + o.lowering.reductionOrder + "\n" +
+                              numberedLines(m.source.name, m.source.text) + printModule(m));
+}
 
 bool mayHaveShape(const Type& type, std::span<const int64_t> shape) {
   return std::equal(type.dims.begin(), type.dims.end(), shape.begin(), shape.end(),
@@ -105,7 +118,11 @@ Status CompiledProgram::load(SourceText text, const CompileOptions& o, Diagnosti
     phases_.push_back({step.pass->name, ms});
   };
   if (Status s = session.lower(Stage::Placed, diags); !s) return s;
+  if (machine_->group)
+    if (Status s = joinProgram(o, session, *machine_->group); !s) return s;
   BackendChoice choice = o.backend;
+  if (machine_->group) choice.processes = &machine_->group->processes();
+  choice.fixedReductionOrder = o.lowering.reductionOrder == "fixed";
   choice.optLevel = o.lowering.optLevel;
   choice.cuda.measureSchedules = o.lowering.optLevel >= 3;
   DTC_TRY(backend_, machine_->backend(choice, session.numDevices()));
@@ -116,6 +133,7 @@ Status CompiledProgram::load(SourceText text, const CompileOptions& o, Diagnosti
                                          .graphs = o.graphs,
                                          .hostPredicates = o.hostPredicates}));
   for (const Backend::Phase& p : executable_->phases()) phases_.push_back(p);
+  if (machine_->group) number_ = machine_->group->nextProgram();
   describe();
   return Ok{};
 }
@@ -142,6 +160,7 @@ std::unique_ptr<CompiledProgram> CompiledProgram::compile(SourceText text, const
 
 Status CompiledProgram::loadPackage(const std::string& path, const BackendChoice* backend,
                                     Diagnostics& diags) {
+  if (machine_->group) return usageError("packages cannot run in several processes yet: compile the program");
   DTC_TRY(auto opened, InputFile::open(path));
   const auto file = std::make_shared<const InputFile>(std::move(opened));
   DTC_TRY(auto package, readPackage(file));
@@ -256,7 +275,8 @@ void CompiledProgram::setInterrupt(InterruptQuery query) {
 
 // Notes which arguments have values after this call. Error (Usage): one that is skipped has none.
 Status CompiledProgram::checkSkipped(const RunRequest& r) {
-  const size_t each = r.tensors.argumentShards ? static_cast<size_t>(info_.mesh.numDevices) : 1;
+  const DeviceSlice here = devices();
+  const size_t each = r.tensors.argumentShards ? static_cast<size_t>(here.end - here.begin) : 1;
   if (r.tensors.arguments.size() != each * info_.arguments.size()) return Ok{}; // reported by the executable
   for (size_t i = 0; i < r.tensors.arguments.size(); ++i) {
     const BorrowedTensor& t = r.tensors.arguments[i];
@@ -273,19 +293,39 @@ Status CompiledProgram::checkSkipped(const RunRequest& r) {
   return Ok{};
 }
 
-Status CompiledProgram::runLocked(const RunRequest& r) {
+Status CompiledProgram::prepare(const RunRequest& r) {
   if (broken_) return usageError("an internal error ended an earlier run: compile the program again");
   if (r.stream)
     if (Status s = executable_->waitForStream(r.stream); !s) return s;
   if (Status s = checkSkipped(r); !s) return s;
   hasResults_ = false;
+  return executable_->borrow(r.tensors);
+}
+
+// Process 0 prints. After an error, no process can go on: messages of the run may still be on their way.
+Status CompiledProgram::runTogether(const RunRequest& r, const RunHooks& given, const Status& ready) {
+  ProcessGroup& group = *machine_->group;
+  const auto turn = group.turn();
+  const std::string what =
+      "the run of " + module_->source.name + " (program " + std::to_string(number_) + ")";
+  if (Status s = group.agree(what, ready); !s) return s;
+  RunHooks hooks = given;
+  if (group.rank() != 0) hooks.print = [](void*, const std::string&) {};
+  Status done = executable_->runBorrowed(r.tensors, hooks);
+  if (!done) group.endRun(done.error());
+  return done;
+}
+
+Status CompiledProgram::runLocked(const RunRequest& r) {
+  Status ready = prepare(r);
+  if (!ready && !machine_->group) return ready;
   RunHooks hooks;
   hooks.time = r.timed;
   hooks.print = print_.print ? print_.print : &printToStdout;
   hooks.printSelf = print_.self;
   hooks.interrupted = interrupt_.interrupted;
   hooks.interruptedSelf = interrupt_.self;
-  Status done = executable_->runOn(r.tensors, hooks);
+  Status done = machine_->group ? runTogether(r, hooks, ready) : executable_->runBorrowed(r.tensors, hooks);
   copiedBytes_ = executable_->copiedBytes();
   hasResults_ = done.ok();
   return done;
@@ -301,6 +341,7 @@ template <class Fn> bool CompiledProgram::locked(ApiError& error, Fn&& fn) noexc
   } catch (...) {
     broken_ = true; // its state is unknown
     error = apiError(errorOfException());
+    if (machine_->group) machine_->group->endRun({error.kind, error.text});
   }
   return false;
 }

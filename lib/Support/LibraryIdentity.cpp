@@ -1,5 +1,6 @@
 #include "dtc/Support/LibraryIdentity.h"
 
+#include <cstdlib>
 #include <dlfcn.h>
 #include <filesystem>
 #include <link.h>
@@ -26,6 +27,13 @@ std::vector<std::string> pluginFolders() {
   if (error) return {};
   const auto folder = file.parent_path(), other = folder / (library ? "dtc" : "../lib/dtc");
   return {folder.string(), other.lexically_normal().string()};
+}
+
+std::string userPluginFolder() {
+  if (const char* data = std::getenv("XDG_DATA_HOME"); data && data[0] == '/')
+    return std::string(data) + "/dtc/plugins";
+  const char* home = std::getenv("HOME");
+  return home && home[0] == '/' ? std::string(home) + "/.local/share/dtc/plugins" : "";
 }
 
 } // namespace dtc

@@ -18,6 +18,7 @@ from . import _core
 from ._compile import compile
 from ._errors import Diagnostic, Error, InternalError, MachineError, ProgramError, UsageError
 from ._executable import Executable, Page, Report, Value, diff_page
+from ._processes import Processes, finalize, init_from_env
 
 __version__ = _core.version
 
@@ -82,6 +83,7 @@ __all__ = [
     "InternalError",
     "MachineError",
     "Page",
+    "Processes",
     "ProgramError",
     "Report",
     "UsageError",
@@ -89,9 +91,11 @@ __all__ = [
     "command",
     "compile",
     "diff",
+    "finalize",
     "get_cmake_dir",
     "get_docs",
     "get_include",
     "get_library_dir",
     "get_pkgconfig_dir",
+    "init_from_env",
 ]

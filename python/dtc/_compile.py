@@ -13,6 +13,7 @@ from typing import Any, Callable, Mapping, Optional, Sequence, Union
 from . import _core
 from ._errors import UsageError
 from ._executable import DEFAULT_CACHE_SIZE, Executable, Source, remove_temporary
+from ._processes import joined_context
 
 MeshSizes = Mapping[str, Union[Mapping[str, int], str]]
 
@@ -213,7 +214,7 @@ def compile(
             run_flags.append(f"-O{value}")
         elif value != "false":
             run_flags += ["--" + option] + ([] if value == "true" else [value])
-    context = _context([] if threads is None else [("threads", str(threads))])
+    context = joined_context(threads) or _context([] if threads is None else [("threads", str(threads))])
 
     file = None
     text: Union[None, str, bytes]

@@ -183,6 +183,21 @@ class Executable:
         return self._any().num_devices
 
     @property
+    def local_devices(self) -> range:
+        """The devices that this process runs: all of them, unless it has joined others."""
+        first, count = self._any().local_devices
+        return range(first, first + count)
+
+    def shard_shapes(self, name: str) -> list[tuple[int, ...]]:
+        """The shapes of an argument's shards, or of a result's, one for each of local_devices."""
+        core = self._any()
+        for of_results, values in ((False, self._arguments), (True, self._results)):
+            for i, v in enumerate(values):
+                if name in (v.name, v.user_name):
+                    return core.shard_shapes(of_results, i)
+        raise UsageError(f"no argument or result '{name}'")
+
+    @property
     def text(self) -> str:
         """The program that runs: scheduled, with its memory plan."""
         return self._any().text
@@ -304,7 +319,7 @@ class Executable:
     def run_shards(self, *args: Any, out: Optional[Sequence[Any]] = None) -> tuple:
         """Runs the program on one tensor per argument and device: first all devices' shards of the first argument.
 
-        The results come in the same order.
+        The results come in the same order. In several processes, devices are those of this one (`local_devices`).
         """
         core = self._any()
         like = self._like if self._has_like else (_like_of(args[0]) if args else None)

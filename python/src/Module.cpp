@@ -60,16 +60,32 @@ private:
 
 class Context {
 public:
-  explicit Context(const Settings& settings) {
+  // `joins`: the other processes that mpirun or srun has started.
+  Context(const Settings& settings, bool joins) {
     const Options options(settings);
     dtc_error* error = nullptr;
-    const dtc_status status = dtc_context_create(options.get(), &context_, &error);
+    dtc_status status = DTC_OK;
+    {
+      nb::gil_scoped_release unlocked;
+      status = (joins ? dtc_processes_join : dtc_context_create)(options.get(), &context_, &error);
+    }
     if (status != DTC_OK) raise(status, error);
   }
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
   ~Context() { dtc_context_free(context_); }
   [[nodiscard]] dtc_context* get() const { return context_; }
+  [[nodiscard]] int32_t rank() const { return dtc_process_rank(context_); }
+  [[nodiscard]] int32_t processes() const { return dtc_process_count(context_); }
+  void leave() {
+    dtc_error* error = nullptr;
+    dtc_status status = DTC_OK;
+    {
+      nb::gil_scoped_release unlocked;
+      status = dtc_processes_leave(context_, &error);
+    }
+    if (status != DTC_OK) raise(status, error);
+  }
 
 private:
   dtc_context* context_ = nullptr;
@@ -88,7 +104,7 @@ public:
     results_.resize(dtc_num_results(executable_));
     for (size_t i = 0; i < arguments_.size(); ++i) dtc_argument_info(executable_, i, &arguments_[i]);
     for (size_t i = 0; i < results_.size(); ++i) dtc_result_info(executable_, i, &results_[i]);
-    devices_ = static_cast<size_t>(dtc_num_devices(executable_));
+    local_ = static_cast<size_t>(dtc_local_devices(executable_, &first_));
     dtc_set_interrupt(executable_, &isInterrupted, nullptr);
   }
   Executable(const Executable&) = delete;
@@ -116,15 +132,32 @@ public:
     }
     return out;
   }
-  [[nodiscard]] size_t devices() const { return devices_; }
+  [[nodiscard]] int64_t devices() const { return dtc_num_devices(executable_); }
+  // The first device of this process, and how many it runs.
+  [[nodiscard]] std::pair<int64_t, int64_t> localDevices() const {
+    return {first_, static_cast<int64_t>(local_)};
+  }
+  // Of the shards of this process.
+  [[nodiscard]] nb::list shardShapes(bool ofResults, size_t index) const {
+    const auto& values = ofResults ? results_ : arguments_;
+    if (index >= values.size()) throw nb::index_error();
+    nb::list out;
+    for (size_t k = 0; k < local_; ++k) {
+      const int64_t device = first_ + static_cast<int64_t>(k);
+      const int64_t* shape = ofResults ? dtc_result_shard_shape(executable_, index, device)
+                                       : dtc_argument_shard_shape(executable_, index, device);
+      out.append(shapeTuple(shape, values[index].rank));
+    }
+    return out;
+  }
   [[nodiscard]] std::string text() { return dtc_program_text(executable_); }
   [[nodiscard]] int64_t copiedBytes() const { return dtc_copied_bytes(executable_); }
   [[nodiscard]] std::string warnings() const { return dtc_warnings(executable_); }
 
-  // `arguments`: one tensor each; with `shards` one for each argument and device. None: the value of an earlier
+  // `arguments`: one tensor each; with `shards` one for each argument and device of this process. None: the value of an earlier
   // run. `out`: None, or what the results are written to. `like`: see toPython.
   nb::object run(nb::sequence arguments, nb::object out, nb::object like, bool shards) {
-    const size_t perValue = shards ? devices_ : 1;
+    const size_t perValue = shards ? local_ : 1;
     std::vector<Borrowed> in(arguments_.size() * perValue),
         to(out.is_none() ? 0 : results_.size() * perValue);
     std::vector<dtc_buffer> inBuffers, outBuffers;
@@ -235,7 +268,8 @@ private:
 
   dtc_executable* executable_;
   std::vector<dtc_value_info> arguments_, results_;
-  size_t devices_ = 1;
+  size_t local_ = 1; // devices of this process
+  int64_t first_ = 0;
 };
 
 // The characters of a str, or bytes.
@@ -356,11 +390,16 @@ NB_MODULE(_core, m) {
   m.attr("version") = dtc_version();
   m.attr("abi_version") = dtc_abi_version();
   nb::class_<Context>(m, "Context", "worker threads, compiled kernels and libraries")
-      .def(nb::init<const Settings&>(), nb::arg("settings"));
+      .def(nb::init<const Settings&, bool>(), nb::arg("settings"), nb::arg("joins") = false)
+      .def_prop_ro("rank", &Context::rank)
+      .def_prop_ro("processes", &Context::processes)
+      .def("leave", &Context::leave);
   nb::class_<Executable>(m, "Executable")
       .def("describe", &Executable::describe, nb::arg("of_results"))
       .def_prop_ro("mesh", &Executable::mesh)
       .def_prop_ro("num_devices", &Executable::devices)
+      .def_prop_ro("local_devices", &Executable::localDevices)
+      .def("shard_shapes", &Executable::shardShapes, nb::arg("of_results"), nb::arg("index"))
       .def_prop_ro("text", &Executable::text)
       .def_prop_ro("warnings", &Executable::warnings)
       .def_prop_ro("copied_bytes", &Executable::copiedBytes)

@@ -4,6 +4,7 @@
 - Random programs have the bits of one process.
 - Models have the bits of one process with --reduction-order fixed, and pass --check without it, in 2, 4 and 8 processes.
 - Training runs and results have the files of one process (mpi_files.py).
+- The C API works over several processes, and an error of one is an error of all (mpi_api.py).
 - Processes that differ, cannot start, or fail (mpi_faults.py): one message, one exit code, no process is left."""
 
 import json
@@ -15,7 +16,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from checks import mpi_files
+from checks import mpi_api, mpi_files
 
 SAMPLE = "--seq 16 --batch 8 --mode train --optimizer sgd"
 MODELS = {
@@ -138,6 +139,7 @@ def check(context):
         tasks += [pool.submit(unit, runs, "random programs", 4, "ProcessPrograms.*", 1), pool.submit(messages, runs)]
         mpi_files.prepare(runs)
         tasks += [pool.submit(part, runs) for part in mpi_files.checks(runs)]
+        tasks.append(pool.submit(mpi_api.check_programs, runs))
         if (context.build / "stub" / "libdtc-mpi-faults.so.1").exists():
             mpi_faults.write_models(context, runs.folder)
             tasks += [waiting.submit(mpi_faults.run, runs, case) for case in mpi_faults.FEW]

@@ -2,12 +2,11 @@
 #include "Version.h"
 
 #include "dtc/IR/text/Text.h"
-#include "dtc/Support/Cores.h"
+#include "dtc/Runtime/comm/SameProgram.h"
 
 #include <algorithm>
 #include <chrono>
 #include <thread>
-#include <unistd.h>
 
 namespace dtc {
 
@@ -15,19 +14,6 @@ Result<std::unique_ptr<Job>> Job::open(Environment& env, double timeoutSeconds) 
   DTC_TRY(auto processes, Processes::open(timeoutSeconds));
   if (processes->rank() != 0) env.mute();
   return std::unique_ptr<Job>(new Job(std::move(processes)));
-}
-
-int Job::threads() const {
-  const int cores = availableCores();
-  const bool bound = cores < sysconf(_SC_NPROCESSORS_ONLN); // to cores of its own
-  return bound ? cores : std::max(1, cores / processes_->sizeOnHost());
-}
-
-// FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv/)
-static uint64_t hashOf(std::string_view text) {
-  uint64_t hash = 14695981039346656037u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return hash;
 }
 
 // "text" of "error: text [kind]\n"; more lines are kept.
@@ -45,30 +31,11 @@ static int maxOf(const std::vector<std::string>& codes) {
   return code;
 }
 
-static std::vector<std::string_view> linesOf(std::string_view text) {
-  std::vector<std::string_view> lines;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    lines.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return lines;
-}
-
 // Names the first line that differs between process 0 and the first other process that has another document.
 Status Job::different(const std::string& document) {
   DTC_TRY(const auto all, processes_->round(document));
-  size_t rank = 1;
-  while (rank + 1 < all.size() && all[rank] == all[0]) ++rank;
-  const auto first = linesOf(all[0]), other = linesOf(all[rank]);
-  size_t at = 0;
-  while (at < std::min(first.size(), other.size()) && first[at] == other[at]) ++at;
-  const auto line = [&](size_t of, const auto& lines) {
-    return "\n  " + processes_->name(static_cast<int>(of)) + ": " +
-           (at < lines.size() ? std::string(lines[at]) : "nothing more");
-  };
-  return usageError("the processes do not have the same program and flags" + line(0, first) +
-                    line(rank, other));
+  return usageError("the processes do not have the same program and flags" +
+                    firstDifference(*processes_, all));
 }
 
 // What all processes must have in common, with lines that can be named in an error.
@@ -76,15 +43,12 @@ static std::string documentOf(const Environment& env, const Module& scheduled) {
   std::string document = versionText() + "\n";
   for (size_t i = 1; i < env.commandLine.size(); ++i) document += "argument: " + env.commandLine[i] + "\n";
   document += "no further argument\n";
-  size_t number = 0;
-  for (std::string_view line : linesOf(scheduled.source.text))
-    document += scheduled.source.name + ":" + std::to_string(++number) + ": " + std::string(line) + "\n";
-  return document + printModule(scheduled);
+  return document + numberedLines(scheduled.source.name, scheduled.source.text) + printModule(scheduled);
 }
 
 Status Job::start(const Environment& env, const Module& scheduled, Communicator& communicator) {
   const std::string document = documentOf(env, scheduled);
-  DTC_TRY(const auto all, processes_->round(std::to_string(hashOf(document))));
+  DTC_TRY(const auto all, processes_->round(std::to_string(hashOfText(document))));
   if (std::ranges::count(all, all[0]) != std::ssize(all)) {
     phase_ = Phase::Ran; // all see this error
     return different(document);

@@ -4,6 +4,7 @@
 #include "dtc/Files/TensorArchive.h"
 #include "dtc/IR/Module.h"
 #include "dtc/Runtime/comm/Communicator.h"
+#include "dtc/Runtime/comm/SameProgram.h"
 #include <memory>
 
 namespace dtc {
@@ -17,7 +18,7 @@ public:
   [[nodiscard]] bool speaks() const { return processes_->rank() == 0; }
   [[nodiscard]] ReaderShare share() const { return {processes_->rank(), processes_->size()}; }
   // Cores for each process of this host.
-  [[nodiscard]] int threads() const;
+  [[nodiscard]] int threads() const { return threadsOfProcess(*processes_); }
 
   // Before the first step: all processes are ready and have the same version, arguments and program (its
   // source, and as it is scheduled); their clocks are compared. Error (Usage): they differ, with the first line that

@@ -48,13 +48,12 @@ static Status checkMpiFlags(const RunOptions& o) {
 }
 
 Status checkProcesses(const RunOptions& o, int64_t numDevices, int64_t numProcesses) {
-  const std::string mesh = "the mesh has " + std::to_string(numDevices) + " devices";
-  if (numDevices % numProcesses != 0)
-    return usageError(mesh + ", which " + std::to_string(numProcesses) + " processes cannot share equally");
+  if (Status s = checkShares(numDevices, numProcesses); !s) return s;
   if (o.devicesPerProcess && o.devicesPerProcess * numProcesses != numDevices)
-    return usageError(mesh + ", but " + std::to_string(numProcesses) +
-                      " processes with --devices-per-process " + std::to_string(o.devicesPerProcess) +
-                      " have " + std::to_string(o.devicesPerProcess * numProcesses));
+    return usageError("the mesh has " + std::to_string(numDevices) + " devices, but " +
+                      std::to_string(numProcesses) + " processes with --devices-per-process " +
+                      std::to_string(o.devicesPerProcess) + " have " +
+                      std::to_string(o.devicesPerProcess * numProcesses));
   return Ok{};
 }
 

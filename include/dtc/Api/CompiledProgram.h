@@ -66,7 +66,9 @@ public:
   [[nodiscard]] const std::vector<DiagnosticRecord>& warnings() const { return warnings_; }
   [[nodiscard]] const std::string& warningText() const { return warningText_; }
 
-  // Sets the arguments, runs and writes the results. False: see `error`. Throws nothing.
+  [[nodiscard]] DeviceSlice devices() const { return executable_->devices(); } // of this process
+
+  // Sets the arguments, runs and writes the results. In several processes, all of them call it. False: see `error`. Throws nothing.
   [[nodiscard]] bool run(const RunRequest&, ApiError& error) noexcept;
   // Sets each argument of which a file of tensors has one by its name, or by its name in the imported program, and
   // returns for each argument whether it did: next runs may skip those. False: see `error`.
@@ -97,6 +99,8 @@ private:
   template <class Fn> bool locked(ApiError& error, Fn&& fn) noexcept;
   [[nodiscard]] Status bindLocked(const std::string& path, std::vector<bool>& bound);
   [[nodiscard]] Status runLocked(const RunRequest&);
+  [[nodiscard]] Status runTogether(const RunRequest&, const RunHooks&, const Status& ready);
+  [[nodiscard]] Status prepare(const RunRequest&);
   [[nodiscard]] Status checkSkipped(const RunRequest&);
   [[nodiscard]] Status carryOverLocked();
 
@@ -118,6 +122,7 @@ private:
   std::mutex mutex_;                     // guards all members below, and the executable
   std::vector<bool> set_;                // by argument: its buffer holds a value
   std::vector<bool> kept_;
+  uint64_t number_ = 0; // among the programs of several processes, which all of them number alike
   PrintTarget print_;
   InterruptQuery interrupt_;
   bool hasResults_ = false; // of the last run, not carried over yet

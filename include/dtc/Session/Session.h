@@ -4,6 +4,7 @@
 #include "dtc/Jit/CpuJit.h"
 #include "dtc/Passes/pipeline/StandardPipeline.h"
 #include "dtc/Runtime/backend/cuda/CudaBackend.h"
+#include "dtc/Runtime/comm/ProcessGroup.h"
 #include "dtc/Runtime/run/Executable.h"
 #include "dtc/Support/ThreadPool.h"
 #include <memory>
@@ -79,6 +80,7 @@ public:
   [[nodiscard]] Result<std::unique_ptr<Backend>> backend(const BackendChoice&, int64_t numDevices);
   ThreadPool pool;
   CpuJit jit;
+  std::shared_ptr<ProcessGroup> group; // null: programs run in this process alone
 
 private:
   JitConfig config_;

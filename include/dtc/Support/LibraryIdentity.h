@@ -14,4 +14,8 @@ namespace dtc {
 // Python wheel), then the folder dtc in it (an installation).
 [[nodiscard]] std::vector<std::string> pluginFolders();
 
+// Where plugins are that this user has built: $XDG_DATA_HOME/dtc/plugins, else ~/.local/share/dtc/plugins. "": neither
+// variable is set.
+[[nodiscard]] std::string userPluginFolder();
+
 } // namespace dtc

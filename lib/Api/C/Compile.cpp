@@ -29,24 +29,37 @@ CompileOptions compileOptionsOf(const dtc_options* options) {
   return out;
 }
 
-static ContextOptions contextOptionsOf(const dtc_options* options) {
+ContextOptions contextOptionsOf(const dtc_options* options) {
   ContextOptions out;
   if (!options) return out;
   for (const auto& [name, value] : options->values) (void)out.set(name, value); // checked
   return out;
 }
 
+// In several processes, the program of this one; null if another process has failed.
+static std::unique_ptr<CompiledProgram> agreed(ProcessGroup& group, std::unique_ptr<CompiledProgram> program,
+                                               ApiError& why) {
+  const Status mine = program ? Status(Ok{}) : Error{why.kind, why.text};
+  const Status all = group.endLoad(mine);
+  if (!all && (mine || all.error().message != mine.error().message)) why = apiError(all.error());
+  return all ? std::move(program) : nullptr;
+}
+
 // What `make(error)` returns as an executable, unless one of the pointers is null.
 template <class Make>
-static dtc_status load(std::initializer_list<Given> given, dtc_executable** executable, dtc_error** error,
-                       Make&& make) {
+static dtc_status load(std::initializer_list<Given> given, dtc_context* context, const char* name,
+                       dtc_executable** executable, dtc_error** error, Make&& make) {
   if (executable) *executable = nullptr;
   try {
     if (Status s = checkGiven(given); !s) return report(s.error(), error);
     if (Status s = checkGiven({{executable, "executable"}}); !s) return report(s.error(), error);
     ApiError why;
     auto made = std::make_unique<dtc_executable>();
+    ProcessGroup* const group = context->machine->group.get();
+    const auto turn = group ? group->turn() : std::unique_lock<std::mutex>();
+    if (group) group->beginLoad(name);
     made->program = make(why);
+    if (group) made->program = agreed(*group, std::move(made->program), why);
     if (!made->program) return report(std::move(why), error);
     *executable = made.release();
     return DTC_OK;
@@ -107,22 +120,22 @@ void dtc_context_free(dtc_context* context) { delete context; }
 dtc_status dtc_compile(dtc_context* context, const char* name, const char* text, size_t size,
                        const dtc_options* options, dtc_executable** executable, dtc_error** error) {
   if (size == 0) text = "";
-  return load({{context, "context"}, {text, "text"}}, executable, error, [&](ApiError& why) {
-    return compileBytes(name ? name : "<text>", {text, size}, compileOptionsOf(options), context->machine,
-                        why);
+  if (!name) name = "<text>";
+  return load({{context, "context"}, {text, "text"}}, context, name, executable, error, [&](ApiError& why) {
+    return compileBytes(name, {text, size}, compileOptionsOf(options), context->machine, why);
   });
 }
 
 dtc_status dtc_compile_file(dtc_context* context, const char* path, const dtc_options* options,
                             dtc_executable** executable, dtc_error** error) {
-  return load({{context, "context"}, {path, "path"}}, executable, error, [&](ApiError& why) {
+  return load({{context, "context"}, {path, "path"}}, context, path, executable, error, [&](ApiError& why) {
     return compileFile(path, compileOptionsOf(options), context->machine, why);
   });
 }
 
 dtc_status dtc_load_package(dtc_context* context, const char* path, dtc_executable** executable,
                             dtc_error** error) {
-  return load({{context, "context"}, {path, "path"}}, executable, error,
+  return load({{context, "context"}, {path, "path"}}, context, path, executable, error,
               [&](ApiError& why) { return CompiledProgram::loadPackage(path, context->machine, why); });
 }
 

@@ -69,5 +69,6 @@ template <class Fn> dtc_status guarded(dtc_error** to, Fn&& fn) noexcept {
 [[nodiscard]] inline bool isDType(dtc_dtype dtype) { return dtype >= 0 && dtype < kNumDTypes; }
 // Throws std::bad_alloc.
 [[nodiscard]] CompileOptions compileOptionsOf(const dtc_options* options);
+[[nodiscard]] ContextOptions contextOptionsOf(const dtc_options* options);
 
 } // namespace dtc

@@ -61,7 +61,8 @@ public:
   ResultBuffers(const CompiledProgram& program, const dtc_run_arguments& run)
       : program_(program), run_(run) {}
   Status make() {
-    const size_t perResult = run_.result_shards ? static_cast<size_t>(program_.mesh().numDevices) : 1;
+    const DeviceSlice here = program_.devices();
+    const size_t perResult = run_.result_shards ? static_cast<size_t>(here.end - here.begin) : 1;
     if (run_.num_results != perResult * program_.results().size() && run_.num_results != 0)
       return usageError("expected " + std::to_string(perResult * program_.results().size()) +
                         " results, got " + std::to_string(run_.num_results));
@@ -74,8 +75,9 @@ public:
       }
       const TensorInfo& info = program_.results()[i / perResult];
       const std::span<const int64_t> shape =
-          run_.result_shards ? program_.resultShape(i / perResult, static_cast<int64_t>(i % perResult))
-                             : std::span<const int64_t>(info.shape);
+          run_.result_shards
+              ? program_.resultShape(i / perResult, here.begin + static_cast<int64_t>(i % perResult))
+              : std::span<const int64_t>(info.shape);
       DTC_TRY(auto tensor, makeTensor(info.dtype, shape));
       buffers.push_back({tensor->data, tensor->dtype, tensor->shape});
       made_.emplace_back(i, std::move(tensor));
@@ -168,6 +170,11 @@ void dtc_result_info(const dtc_executable* executable, size_t index, dtc_value_i
 
 int64_t dtc_num_devices(const dtc_executable* executable) {
   return executable ? executable->program->mesh().numDevices : 0;
+}
+int64_t dtc_local_devices(const dtc_executable* executable, int64_t* first) {
+  const DeviceSlice here = executable ? executable->program->devices() : DeviceSlice{0, 0};
+  if (first) *first = here.begin;
+  return here.end - here.begin;
 }
 size_t dtc_num_mesh_axes(const dtc_executable* executable) {
   return executable ? executable->program->mesh().axes.size() : 0;

@@ -1,10 +1,9 @@
 #include "dtc/Runtime/comm/Processes.h"
 
-#include "comm/MpiPlugin.h"
+#include "comm/OpenMpiPlugin.h"
+#include "comm/ProcessTexts.h"
 
 #include "dtc/Support/Cores.h"
-#include "dtc/Support/LibraryIdentity.h"
-#include "dtc/Support/OutOfMemory.h"
 
 #include <algorithm>
 #include <atomic>
@@ -14,7 +13,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
-#include <dlfcn.h>
 #include <list>
 #include <mutex>
 #include <set>
@@ -54,32 +52,9 @@ int64_t nowNs() {
       .count();
 }
 
-Result<const DtcMpiTable*> openPlugin() {
-  std::string searched;
-  for (const std::string& folder : pluginFolders()) {
-    searched += (searched.empty() ? "" : " and ") + folder;
-    const std::string path = folder + "/dtc-mpi.so";
-    if (libraryIdentity(path).empty()) continue;
-    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!library) return machineError("cannot open the plugin " + path + ": " + whyNotOpened(dlerror()));
-    const auto entry = reinterpret_cast<DtcMpiEntry>(dlsym(library, "dtcMpiTable"));
-    if (!entry || entry()->abi != kDtcMpiAbi)
-      return machineError("the plugin " + path +
-                          " belongs to another version of dtc; build or install both together");
-    return entry();
-  }
-  return machineError("--comm mpi needs the plugin dtc-mpi.so, which was not found in " + searched +
-                      "; install MPI (libopenmpi-dev and openmpi-bin) and build the target dtc-mpi");
-}
-
 } // namespace
 
 // Messages of rounds.
-struct Processes::Channel {
-  int tag;
-  std::string where; // for reports
-};
-
 struct Processes::Impl {
   const DtcMpiTable* mpi = nullptr;
   double timeoutSeconds = 600;
@@ -91,9 +66,10 @@ struct Processes::Impl {
   std::condition_variable wake, changed;
   std::deque<ProcessExchange*> queue;              // to be started
   std::deque<std::pair<int, std::string>> control; // to be sent: process, text
-  bool stop = false, ready = false;
+  bool stop = false, ready = false, ended = false;
+  std::optional<Error> ownFailure; // of endUse()
   int speaker = 0;
-  Channel own{kOwnTag, "a round of all processes"}, background{0, "the writing of a checkpoint"};
+  ProcessChannel own{kOwnTag, "a round of all processes"}, background{0, "the writing of a checkpoint"};
   std::optional<int> abortCode;
   std::optional<Error> failed;
   std::atomic<bool> hasFailed{false}, endsInOrder{false};
@@ -141,7 +117,7 @@ struct Processes::Impl {
   void inquire(std::string reason, int64_t graceNs);
   [[nodiscard]] std::string diagnosis();
   void pause(std::unique_lock<std::mutex>& lock);
-  [[nodiscard]] Status wait(const Channel& on, ProcessExchange& x);
+  [[nodiscard]] Status wait(const ProcessChannel& on, ProcessExchange& x);
   [[nodiscard]] std::string name(int of) const {
     return "rank " + std::to_string(of) + (hosts.empty() ? "" : " on " + hosts[static_cast<size_t>(of)]);
   }
@@ -262,6 +238,10 @@ void Processes::Impl::endAll() {
   for (size_t i = 0; i < active.size(); ++i)
     if (active[i]) finished(*active[i]);
   for (ProcessExchange* x : held) x->done(x->self);
+  {
+    const std::lock_guard lock(mutex);
+    ended = true;
+  }
   changed.notify_all();
 }
 
@@ -394,6 +374,7 @@ void Processes::Impl::loop() {
     next.swap(queue);
     std::deque<std::pair<int, std::string>> texts;
     texts.swap(control);
+    std::optional<Error> own = std::exchange(ownFailure, std::nullopt);
     lock.unlock();
     if (!next.empty()) lastDoneNs = nowNs();
     bool good = true;
@@ -406,6 +387,7 @@ void Processes::Impl::loop() {
         good = good && begin(*x);
     }
     for (auto& [peer, text] : texts) tell(peer, std::move(text));
+    if (own) failAll(*std::move(own));
     if (!hasFailed && !told) good = good && poll();
     if (!good && !hasFailed)
       endRun(rank, name(rank) + ": " +
@@ -431,8 +413,8 @@ Processes::~Processes() {
   if (impl_->thread.joinable()) impl_->thread.join();
 }
 
-Result<std::unique_ptr<Processes>> Processes::open(double timeoutSeconds) {
-  DTC_TRY(const DtcMpiTable* table, openPlugin());
+Result<std::unique_ptr<Processes>> Processes::open(double timeoutSeconds, bool endsAtSigterm) {
+  DTC_TRY(const DtcMpiTable* table, openMpiPlugin());
   auto impl = std::make_unique<Impl>();
   impl->mpi = table;
   impl->timeoutSeconds = timeoutSeconds;
@@ -444,8 +426,9 @@ Result<std::unique_ptr<Processes>> Processes::open(double timeoutSeconds) {
     x.changed.wait(lock, [&x] { return x.ready; });
     if (x.failed) return *x.failed;
   }
-  DTC_TRY(x.hosts, made->allGather(x.own, x.mpi->host()));
-  (void)std::signal(SIGTERM, [](int) { terminated = true; });
+  if (Status s = checkLauncher(made->size(), made->version()); !s) return s.error();
+  DTC_TRY(x.hosts, made->allGather(x.mpi->host()));
+  if (endsAtSigterm) (void)std::signal(SIGTERM, [](int) { terminated = true; });
   return made;
 }
 
@@ -485,13 +468,20 @@ void Processes::fail(int code, const std::string& why) {
   impl_->wake.notify_one();
 }
 
+void Processes::endUse(const std::string& why) {
+  std::unique_lock lock(impl_->mutex);
+  impl_->ownFailure = machineError(why);
+  impl_->wake.notify_one();
+  impl_->changed.wait(lock, [this] { return impl_->ended; });
+}
+
 int Processes::speaker() const {
   const std::lock_guard lock(impl_->mutex);
   return impl_->speaker;
 }
 
 Result<std::vector<std::string>> Processes::round(std::string_view mine, const std::string* problem) {
-  DTC_TRY(auto texts, allGather(impl_->own, problem ? "-" + *problem : "+" + std::string(mine)));
+  DTC_TRY(auto texts, allGather(problem ? "-" + *problem : "+" + std::string(mine)));
   for (size_t r = 0; r < texts.size(); ++r) {
     if (texts[r].starts_with('-') && !problem_) problem_ = {static_cast<int>(r), texts[r].substr(1)};
     texts[r].erase(0, 1);
@@ -500,7 +490,7 @@ Result<std::vector<std::string>> Processes::round(std::string_view mine, const s
   return texts;
 }
 
-Status Processes::Impl::wait(const Channel& on, ProcessExchange& x) {
+Status Processes::Impl::wait(const ProcessChannel& on, ProcessExchange& x) {
   struct Waiter {
     Impl& impl;
     bool done = false;
@@ -522,78 +512,23 @@ Status Processes::Impl::wait(const Channel& on, ProcessExchange& x) {
   return failed ? Status(*failed) : Status(Ok{});
 }
 
-static ProcessMessage message(int peer, bool send, std::string& data) {
-  return {peer, send, reinterpret_cast<std::byte*>(data.data()), static_cast<int64_t>(data.size())};
-}
-
-// A text is its length, then its bytes.
-static std::string lengthOf(std::string_view text) {
-  const auto length = static_cast<uint64_t>(text.size());
-  std::string bytes(sizeof length, '\0');
-  std::memcpy(bytes.data(), &length, sizeof length);
-  return bytes;
-}
-
-static size_t lengthIn(const std::string& bytes) {
-  uint64_t length = 0;
-  std::memcpy(&length, bytes.data(), sizeof length);
-  return static_cast<size_t>(length);
-}
+Status Processes::exchange(const ProcessChannel& on, ProcessExchange& x) { return impl_->wait(on, x); }
 
 Result<std::vector<std::string>> Processes::gather(std::string_view mine) {
-  return gatherOn(impl_->own, mine);
+  return gatherTexts(*this, impl_->own, mine);
 }
 
-Result<std::vector<std::string>> Processes::gatherOn(const Channel& on, std::string_view mine) {
-  Impl& x = *impl_;
-  const auto size = static_cast<size_t>(x.size);
-  std::string own(mine), length = lengthOf(mine);
-  ProcessExchange e;
-  if (x.rank != 0) {
-    e.messages = {message(0, true, length), message(0, true, own)};
-    if (Status s = x.wait(on, e); !s) return s.error();
-    return std::vector<std::string>();
-  }
-  std::vector<std::string> lengths(size, length), texts(size);
-  for (int p = 1; p < x.size; ++p) e.messages.push_back(message(p, false, lengths[static_cast<size_t>(p)]));
-  if (Status s = x.wait(on, e); !s) return s.error();
-  e.messages.clear();
-  for (int p = 1; p < x.size; ++p) {
-    texts[static_cast<size_t>(p)].resize(lengthIn(lengths[static_cast<size_t>(p)]));
-    e.messages.push_back(message(p, false, texts[static_cast<size_t>(p)]));
-  }
-  if (Status s = x.wait(on, e); !s) return s.error();
-  texts[0] = std::move(own);
-  return texts;
+Result<std::vector<std::string>> Processes::allGather(std::string_view mine) {
+  return allGatherTexts(*this, impl_->own, mine);
 }
 
-Result<std::vector<std::string>> Processes::allGather(const Channel& on, std::string_view mine) {
-  Impl& x = *impl_;
-  DTC_TRY(auto texts, gatherOn(on, mine));
-  std::string joined; // the length of each text, and the text
-  for (const std::string& text : texts) joined += lengthOf(text) + text;
-  std::string length = lengthOf(joined);
-  ProcessExchange e;
-  for (const bool whole : {false, true}) {
-    std::string& part = whole ? joined : length;
-    if (whole && x.rank != 0) joined.resize(lengthIn(length));
-    e.messages.clear();
-    if (x.rank != 0) e.messages.push_back(message(0, false, part));
-    for (int p = 1; x.rank == 0 && p < x.size; ++p) e.messages.push_back(message(p, true, part));
-    if (Status s = x.wait(on, e); !s) return s.error();
-  }
-  texts.clear();
-  for (size_t at = 0; at < joined.size();) {
-    const size_t bytes = lengthIn(joined.substr(at, sizeof(uint64_t)));
-    texts.push_back(joined.substr(at + sizeof(uint64_t), bytes));
-    at += sizeof(uint64_t) + bytes;
-  }
-  return texts;
+Result<std::vector<uint64_t>> Processes::allGather(uint64_t mine, const std::string& where) {
+  return allGatherWords(*this, {kOwnTag, where}, mine);
 }
 
 Result<std::vector<std::string>> Processes::backgroundRound(const Result<std::string>& mine) {
   const auto text = mine ? "+" + *mine : failureText(exitCodeOf(mine.error()), mine.error().message);
-  DTC_TRY(auto texts, allGather(impl_->background, text));
+  DTC_TRY(auto texts, allGatherTexts(*this, impl_->background, text));
   for (size_t r = 0; r < texts.size(); ++r) {
     if (texts[r].starts_with(kFailure))
       return static_cast<int>(r) == impl_->rank ? mine.error()
@@ -603,24 +538,7 @@ Result<std::vector<std::string>> Processes::backgroundRound(const Result<std::st
   return texts;
 }
 
-Result<uint8_t> Processes::combine(uint8_t bits) {
-  Impl& x = *impl_;
-  std::vector<std::string> texts(static_cast<size_t>(x.size), std::string(1, static_cast<char>(bits)));
-  std::string all(1, '\0');
-  ProcessExchange e;
-  if (x.rank != 0) {
-    e.messages = {message(0, true, texts[0]), message(0, false, all)};
-    if (Status s = x.wait(x.own, e); !s) return s.error();
-    return static_cast<uint8_t>(all[0]);
-  }
-  for (int p = 1; p < x.size; ++p) e.messages.push_back(message(p, false, texts[static_cast<size_t>(p)]));
-  if (Status s = x.wait(x.own, e); !s) return s.error();
-  for (const std::string& text : texts) all[0] = static_cast<char>(all[0] | text[0]);
-  e.messages.clear();
-  for (int p = 1; p < x.size; ++p) e.messages.push_back(message(p, true, all));
-  if (Status s = x.wait(x.own, e); !s) return s.error();
-  return static_cast<uint8_t>(all[0]);
-}
+Result<uint8_t> Processes::combine(uint8_t bits) { return combineBits(*this, impl_->own, bits); }
 
 void Processes::endsInOrder(bool does) { impl_->endsInOrder = does; }
 

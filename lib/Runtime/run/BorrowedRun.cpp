@@ -65,9 +65,11 @@ bool isAligned(const std::byte* p, DType dtype) {
   return reinterpret_cast<uintptr_t>(p) % static_cast<uintptr_t>(dtypeBytes(partType(dtype))) == 0;
 }
 
+// Shards are those of the devices of this process.
 Status checkAll(std::span<const BorrowedTensor> tensors, const std::vector<TransferPlan>& plans, bool shards,
-                size_t devices, const char* what) {
-  const size_t each = shards ? devices : 1, expected = each * plans.size();
+                const Program& program, const char* what) {
+  const auto first = static_cast<size_t>(program.firstHere());
+  const size_t each = shards ? static_cast<size_t>(program.numHere()) : 1, expected = each * plans.size();
   std::string_view noun = what;
   if (expected == 1 && !shards) noun.remove_suffix(1);
   if (tensors.size() != expected)
@@ -76,8 +78,18 @@ Status checkAll(std::span<const BorrowedTensor> tensors, const std::vector<Trans
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].skip) continue;
     const TransferPlan& plan = plans[i / each];
-    if (Status s = fits(plan, shards ? plan.shards[i % each].shape : plan.shape, tensors[i]); !s) return s;
+    if (Status s = fits(plan, shards ? plan.shards[first + i % each].shape : plan.shape, tensors[i]); !s)
+      return s;
   }
+  return Ok{};
+}
+
+// Of a result of which this process has only some shards, it cannot write the whole tensor.
+Status checkComplete(std::span<const BorrowedTensor> results, const std::vector<TransferPlan>& plans) {
+  for (size_t i = 0; i < plans.size(); ++i)
+    if (!results[i].skip && !plans[i].complete)
+      return usageError(plans[i].name + ": this process has only some of its shards: ask for shards, one for "
+                                        "each of its devices, instead of the whole tensor");
   return Ok{};
 }
 
@@ -225,16 +237,17 @@ Status BorrowedRun::keep(size_t argument) {
 
 // A result is not bound to memory of an argument: it may be written before the argument is read.
 void BorrowedRun::bindResults(const Borrowing& tensors) {
-  const auto devices = static_cast<size_t>(program_.numDevices());
+  const auto begin = static_cast<size_t>(program_.firstHere()),
+             count = static_cast<size_t>(program_.numHere());
   Extent all;
   for (const BorrowedTensor& t : tensors.arguments) all.add(extentOf(t));
   for (size_t i = 0; i < results_.size(); ++i)
-    for (size_t p = 0; p < devices; ++p) {
+    for (size_t p = begin; p < begin + count; ++p) {
       const uint32_t range = resultRanges_[i][p];
       if (range == kNone) continue;
       std::byte* to = nullptr;
       const BorrowedTensor* t = nullptr;
-      if (!tensors.results.empty()) t = &tensors.results[tensors.resultShards ? i * devices + p : i];
+      if (!tensors.results.empty()) t = &tensors.results[tensors.resultShards ? i * count + p - begin : i];
       if (t && !t->skip && (tensors.resultShards || results_[i].shards[p].first))
         to = shardWithin(results_[i], static_cast<int64_t>(p), *t, !tensors.resultShards);
       if (to && !isAligned(to, results_[i].dtype)) to = nullptr;
@@ -276,14 +289,15 @@ Status BorrowedRun::copy(const TransferPlan& plan, size_t device, const Borrowed
 
 Status BorrowedRun::setArgument(size_t i, std::span<const BorrowedTensor> tensors, bool shards) {
   const TransferPlan& plan = arguments_[i];
+  const auto begin = static_cast<size_t>(program_.firstHere()), end = static_cast<size_t>(program_.endHere());
   if (!shards && plan.pending) {
     if (tensors[0].skip) return Ok{};
-    for (const TransferPlan::Shard& s : plan.shards) copied_ += s.bytes;
+    for (size_t p = begin; p < end; ++p) copied_ += plan.shards[p].bytes;
     return writePending(backend_, program_, plan, tensors[0]);
   }
-  for (size_t p = 0; p < plan.shards.size(); ++p) {
+  for (size_t p = begin; p < end; ++p) {
     const auto coordinate = static_cast<int64_t>(p);
-    const BorrowedTensor& t = tensors[shards ? p : 0];
+    const BorrowedTensor& t = tensors[shards ? p - begin : 0];
     const uint32_t range = argumentRanges_[i][p];
     std::byte* within = nullptr;
     if (t.keep) lent_[i].clear();
@@ -303,17 +317,17 @@ Status BorrowedRun::setArgument(size_t i, std::span<const BorrowedTensor> tensor
 }
 
 Status BorrowedRun::begin(const Borrowing& tensors) {
-  const auto devices = static_cast<size_t>(program_.numDevices());
-  if (Status s = checkAll(tensors.arguments, arguments_, tensors.argumentShards, devices, "arguments"); !s)
+  if (Status s = checkAll(tensors.arguments, arguments_, tensors.argumentShards, program_, "arguments"); !s)
     return s;
   if (!tensors.results.empty()) {
-    if (Status s = checkAll(tensors.results, results_, tensors.resultShards, devices, "results"); !s)
+    if (Status s = checkAll(tensors.results, results_, tensors.resultShards, program_, "results"); !s)
       return s;
+    if (Status s = tensors.resultShards ? Ok{} : checkComplete(tensors.results, results_); !s) return s;
     if (Status s = checkDisjoint(tensors.results); !s) return s;
   }
   copied_ = 0;
   bindResults(tensors); // first: a donated argument may be in the buffer of a result
-  const size_t each = tensors.argumentShards ? devices : 1;
+  const size_t each = tensors.argumentShards ? static_cast<size_t>(program_.numHere()) : 1;
   for (size_t i = 0; i < arguments_.size(); ++i)
     if (Status s = setArgument(i, tensors.arguments.subspan(i * each, each), tensors.argumentShards); !s)
       return s;
@@ -322,20 +336,21 @@ Status BorrowedRun::begin(const Borrowing& tensors) {
 
 Status BorrowedRun::end(const Borrowing& tensors) {
   if (tensors.results.empty()) return Ok{};
-  const size_t devices = static_cast<size_t>(program_.numDevices());
+  const auto begin = static_cast<size_t>(program_.firstHere()),
+             count = static_cast<size_t>(program_.numHere());
   bool enqueued = false;
   for (size_t i = 0; i < results_.size(); ++i) {
     const TransferPlan& plan = results_[i];
     const auto tensorOf = [&](size_t p) -> const BorrowedTensor& {
-      return tensors.results[tensors.resultShards ? i * devices + p : i];
+      return tensors.results[tensors.resultShards ? i * count + p - begin : i];
     };
     if (!tensors.resultShards && plan.pending) {
-      if (tensorOf(0).skip) continue;
+      if (tensorOf(begin).skip) continue;
       for (const TransferPlan::Shard& s : plan.shards) copied_ += s.bytes;
-      if (Status s = readPending(backend_, program_, plan, tensorOf(0)); !s) return s;
+      if (Status s = readPending(backend_, program_, plan, tensorOf(begin)); !s) return s;
       continue;
     }
-    for (size_t p = 0; p < devices; ++p) {
+    for (size_t p = begin; p < begin + count; ++p) {
       const BorrowedTensor& t = tensorOf(p);
       if (t.skip || !plan.shards[p].held || (!tensors.resultShards && !plan.shards[p].first)) continue;
       const auto coordinate = static_cast<int64_t>(p);

@@ -226,13 +226,14 @@ Status Executable::setArgument(size_t i, Executable& from, size_t result) {
 
 Status Executable::keepArgument(size_t i) { return impl_->borrowed->keep(i); }
 
-Status Executable::runOn(const Borrowing& tensors, const RunHooks& hooks) {
-  if (std::ranges::find(impl_->program.arenas, nullptr) != impl_->program.arenas.end())
-    return usageError("tensors of the caller cannot be used in several processes yet");
-  if (Status s = impl_->borrowed->begin(tensors); !s) return s;
+Status Executable::borrow(const Borrowing& tensors) { return impl_->borrowed->begin(tensors); }
+
+Status Executable::runBorrowed(const Borrowing& tensors, const RunHooks& hooks) {
   if (Status s = run(hooks); !s) return s;
   return impl_->borrowed->end(tensors);
 }
+
+DeviceSlice Executable::devices() const { return {impl_->program.firstHere(), impl_->program.endHere()}; }
 
 bool Executable::lendArgument(size_t i, const std::byte* tensor) { return impl_->borrowed->lend(i, tensor); }
 

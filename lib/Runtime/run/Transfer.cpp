@@ -146,6 +146,7 @@ TransferPlan planTransfer(const Module& m, const Program& program, std::string n
   plan.sharding = sharding;
   plan.pending = sharding && !sharding->pending.empty();
   std::map<std::vector<std::vector<int64_t>>, bool> held;
+  int64_t bytesHere = 0;
   for (int64_t p = 0; p < program.numDevices(); ++p) {
     const ValueId v = values[static_cast<size_t>(p)];
     TransferPlan::Shard& shard = plan.shards.emplace_back();
@@ -162,8 +163,12 @@ TransferPlan planTransfer(const Module& m, const Program& program, std::string n
     }
     std::vector<std::vector<int64_t>> key;
     for (const TensorBlock& b : shard.blocks) key.push_back(b.global);
-    shard.first = held.emplace(std::move(key), true).second;
+    shard.first = program.here.contains(p) && held.emplace(std::move(key), true).second;
+    if (shard.first) bytesHere += shard.bytes;
   }
+  if (program.numHere() < program.numDevices())
+    plan.complete =
+        !plan.pending && bytesHere == elementCount(plan.shape).value_or(0) * dtypeBytes(plan.dtype);
   return plan;
 }
 
@@ -208,7 +213,7 @@ Status writePending(Backend& backend, const Program& program, const TransferPlan
   copyBorrowed(from, whole.bytes().data(), true);
   for (size_t p = 0; p < plan.shards.size(); ++p) {
     const auto coordinate = static_cast<int64_t>(p);
-    if (!plan.shards[p].held) continue;
+    if (!plan.shards[p].held || !program.here.contains(coordinate)) continue;
     const Tensor shard = takeShard(whole, *plan.sharding, program.mesh, coordinate);
     std::byte* own = program.address(coordinate, plan.shards[p].offset);
     if (Status s = backend.write(coordinate, own, shard.bytes()); !s) return s;

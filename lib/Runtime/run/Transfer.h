@@ -25,12 +25,13 @@ struct TransferPlan {
     std::vector<int64_t> shape;
     int64_t bytes = 0;
     std::vector<TensorBlock> blocks;
-    bool first = false; // holds the first replica of its blocks
+    bool first = false; // holds the first replica of its blocks in this process
     bool held = true;   // false: other devices hold the tensor, and this one has no memory for it
   };
   std::vector<Shard> shards;          // by device
   const Sharding* sharding = nullptr; // null: unsharded
   bool pending = false;               // partial values: a whole tensor is more than copies of blocks
+  bool complete = true;               // the devices of this process hold all elements
 };
 
 // `sharding`: null if unsharded. `values`: the local value of each device; `holds`: whether it has the tensor.

@@ -36,11 +36,19 @@ struct ProcessExchange {
   int64_t startNs = 0;
 };
 
+// What the exchanges of one thread of each process share.
+struct ProcessChannel {
+  int tag = 0;
+  std::string where; // for reports
+};
+
 class Processes {
 public:
-  // Starts MPI in a thread of its own. `timeoutSeconds`: after this time in one exchange the run fails. Error
-  // (Machine): the plugin dtc-mpi.so or MPI is missing (with what to install).
-  [[nodiscard]] static Result<std::unique_ptr<Processes>> open(double timeoutSeconds);
+  // Starts MPI in a thread of its own. `timeoutSeconds`: after this time in one exchange the run fails.
+  // `endsAtSigterm`: SIGTERM ends the run, with a report; else it ends this process, as without dtc. Error (Machine): the
+  // plugin dtc-mpi.so or MPI is missing (with what to install).
+  [[nodiscard]] static Result<std::unique_ptr<Processes>> open(double timeoutSeconds,
+                                                               bool endsAtSigterm = true);
   // After an error on any process the others are ended, too. Else all processes have to come here.
   ~Processes();
 
@@ -55,10 +63,15 @@ public:
 
   // Starts the messages; `exchange` stays valid until it is done. By any thread.
   void start(ProcessExchange& exchange);
+  // Starts the messages and waits for them. The error is failure().
+  [[nodiscard]] Status exchange(const ProcessChannel& on, ProcessExchange& exchange);
   // Error (Machine): a process has failed or does not answer; exchanges are done without their data.
   [[nodiscard]] Status failure() const;
   // Tells the other processes that this one cannot go on; their exchanges are done.
   void fail(int code, const std::string& why);
+  // This process uses MPI no longer when it returns: failure() is set, and no message that was started is read or written
+  // any more. The others have been told, or know.
+  void endUse(const std::string& why);
   // The process that reports an error: the first that is known to answer.
   [[nodiscard]] int speaker() const;
 
@@ -78,17 +91,19 @@ public:
   [[nodiscard]] Result<uint8_t> combine(uint8_t bits);
   // SIGTERM is a request to end in order, for which the run provides: an error only if some process does not answer.
   void endsInOrder(bool does);
+  void forgetProblem() { problem_.reset(); } // all processes do
   // The texts of all processes on process 0, on others an empty list.
   [[nodiscard]] Result<std::vector<std::string>> gather(std::string_view mine);
+  // The texts of all processes, by rank.
+  [[nodiscard]] Result<std::vector<std::string>> allGather(std::string_view mine);
+  // A word of each process, by rank, in one exchange. Outside of a run. `where`: for reports.
+  [[nodiscard]] Result<std::vector<uint64_t>> allGather(uint64_t mine, const std::string& where);
   // Ends all processes.
   [[noreturn]] void abort(int code);
 
 private:
   struct Impl;
   explicit Processes(std::unique_ptr<Impl> impl);
-  struct Channel;
-  [[nodiscard]] Result<std::vector<std::string>> gatherOn(const Channel&, std::string_view mine);
-  [[nodiscard]] Result<std::vector<std::string>> allGather(const Channel&, std::string_view mine);
   std::unique_ptr<Impl> impl_;
   std::optional<Problem> problem_;
 };

@@ -14,6 +14,7 @@ namespace {
 struct State {
   MPI_Comm channels[2] = {MPI_COMM_NULL, MPI_COMM_NULL};
   int rank = 0, size = 1, onHost = 1;
+  bool owns = false; // has initialized MPI, so it finalizes it
   std::string error, version, host;
   std::vector<MPI_Request> requests; // active
   std::vector<uint64_t> tokens;      // by request
@@ -39,17 +40,29 @@ int check(int code) {
 int init() {
   State& s = state();
   int ready = 0, provided = 0;
-  MPI_Initialized(&ready);
+  MPI_Finalized(&ready);
   if (ready) {
-    s.error = "MPI is already in use in this process";
+    s.error = "MPI was used and ended in this process: a process can join once";
     return 1;
   }
-  if (check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided))) return 1;
-  if (provided < MPI_THREAD_FUNNELED) {
-    s.error = "this MPI does not support processes with threads (MPI_THREAD_FUNNELED)";
-    return 1;
+  MPI_Initialized(&ready);
+  if (ready) { // by the program that dtc is a part of
+    MPI_Query_thread(&provided);
+    if (provided < MPI_THREAD_MULTIPLE) {
+      s.error =
+          "this program has started MPI without MPI_THREAD_MULTIPLE, which dtc needs: start MPI with it, or "
+          "after dtc";
+      return 1;
+    }
+  } else {
+    if (check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided))) return 1;
+    if (provided < MPI_THREAD_FUNNELED) {
+      s.error = "this MPI does not support processes with threads (MPI_THREAD_FUNNELED)";
+      return 1;
+    }
+    s.owns = true;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   }
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_rank(MPI_COMM_WORLD, &s.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &s.size);
   for (MPI_Comm& channel : s.channels) {
@@ -155,12 +168,17 @@ int poll(const DtcMpiDone** done) {
 }
 
 int finalize() {
+  int over = 0;
+  MPI_Finalized(&over); // by the program
+  if (over) return 0;
   for (MPI_Request& request : state().requests) {
     MPI_Cancel(&request);
     MPI_Request_free(&request);
   }
   state().requests.clear();
-  return check(MPI_Finalize());
+  if (state().owns) return check(MPI_Finalize());
+  for (MPI_Comm& channel : state().channels) MPI_Comm_free(&channel);
+  return 0;
 }
 
 void abort(int code) { MPI_Abort(MPI_COMM_WORLD, code); }

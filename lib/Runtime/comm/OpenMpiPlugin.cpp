@@ -1,0 +1,47 @@
+#include "comm/OpenMpiPlugin.h"
+
+#include "dtc/Support/LibraryIdentity.h"
+#include "dtc/Support/OutOfMemory.h"
+
+#include <cstdlib>
+#include <dlfcn.h>
+
+namespace dtc {
+
+Result<const DtcMpiTable*> openMpiPlugin() {
+  std::string searched;
+  std::vector<std::string> folders = pluginFolders();
+  if (std::string own = userPluginFolder(); !own.empty()) folders.push_back(std::move(own));
+  for (const std::string& folder : folders) {
+    searched += (searched.empty() ? "" : " and ") + folder;
+    const std::string path = folder + "/dtc-mpi.so";
+    if (libraryIdentity(path).empty()) continue;
+    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!library) return machineError("cannot open the plugin " + path + ": " + whyNotOpened(dlerror()));
+    const auto entry = reinterpret_cast<DtcMpiEntry>(dlsym(library, "dtcMpiTable"));
+    if (!entry || entry()->abi != kDtcMpiAbi)
+      return machineError("the plugin " + path +
+                          " belongs to another version of dtc: run `dtc plugin build mpi`");
+    return entry();
+  }
+  return machineError("--comm mpi needs the plugin dtc-mpi.so, which was not found in " + searched +
+                      "; install MPI (libopenmpi-dev and openmpi-bin), then run `dtc plugin build mpi`");
+}
+
+Status checkLauncher(int size, const std::string& version) {
+  if (size > 1) return Ok{};
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "WORLD_SIZE"}) {
+    const char* count = std::getenv(variable);
+    if (!count || std::atoi(count) <= 1) continue;
+    if (variable[0] == 'W')
+      return usageError("WORLD_SIZE is " + std::string(count) +
+                        ", but MPI has one process: torchrun does not start MPI, use mpirun or srun");
+    return usageError(
+        std::string(variable) + " is " + count + ", but " + version +
+        " has one process: the plugin dtc-mpi.so is for another MPI than mpirun; build it again with "
+        "`dtc plugin build mpi`");
+  }
+  return Ok{};
+}
+
+} // namespace dtc

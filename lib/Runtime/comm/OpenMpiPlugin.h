@@ -1,0 +1,14 @@
+#pragma once
+// Finds the plugin dtc-mpi.so.
+#include "comm/MpiPlugin.h"
+#include "dtc/Support/Result.h"
+
+namespace dtc {
+
+// Error (Machine): it is missing (with what to install), or belongs to another version of dtc.
+[[nodiscard]] Result<const DtcMpiTable*> openMpiPlugin();
+
+// Error (Usage): a launcher has started several processes, but the MPI of the plugin, which has this version, sees one.
+[[nodiscard]] Status checkLauncher(int size, const std::string& version);
+
+} // namespace dtc

@@ -1,0 +1,59 @@
+#include "dtc/Runtime/comm/SameProgram.h"
+
+#include "dtc/Support/Cores.h"
+
+#include <algorithm>
+#include <unistd.h>
+
+namespace dtc {
+
+uint64_t hashOfText(std::string_view text) {
+  uint64_t hash = 14695981039346656037u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return hash;
+}
+
+static std::vector<std::string_view> linesOf(std::string_view text) {
+  std::vector<std::string_view> lines;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return lines;
+}
+
+std::string numberedLines(const std::string& name, std::string_view text) {
+  std::string out;
+  size_t number = 0;
+  for (std::string_view line : linesOf(text))
+    out += name + ":" + std::to_string(++number) + ": " + std::string(line) + "\n";
+  return out;
+}
+
+std::string firstDifference(const Processes& processes, const std::vector<std::string>& all) {
+  size_t rank = 1;
+  while (rank + 1 < all.size() && all[rank] == all[0]) ++rank;
+  const auto first = linesOf(all[0]), other = linesOf(all[rank]);
+  size_t at = 0;
+  while (at < std::min(first.size(), other.size()) && first[at] == other[at]) ++at;
+  const auto line = [&](size_t of, const auto& lines) {
+    return "\n  " + processes.name(static_cast<int>(of)) + ": " +
+           (at < lines.size() ? std::string(lines[at]) : "nothing more");
+  };
+  return line(0, first) + line(rank, other);
+}
+
+int threadsOfProcess(const Processes& processes) {
+  const int cores = availableCores();
+  const bool bound = cores < sysconf(_SC_NPROCESSORS_ONLN); // to cores of its own
+  return bound ? cores : std::max(1, cores / processes.sizeOnHost());
+}
+
+Status checkShares(int64_t numDevices, int64_t numProcesses) {
+  if (numDevices % numProcesses == 0) return Ok{};
+  return usageError("the mesh has " + std::to_string(numDevices) + " devices, which " +
+                    std::to_string(numProcesses) + " processes cannot share equally");
+}
+
+} // namespace dtc

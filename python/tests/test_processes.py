@@ -1,0 +1,109 @@
+"""Several processes: dtc.init_from_env() under mpirun. Skipped where mpirun or the plugin dtc-mpi.so is missing."""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import dtc
+from programs import ROOT
+
+# Stays in the lines of one process: several write at the same time.
+ERRORS = """
+import sys
+
+import dtc
+import numpy as np
+
+TEXT = '''mesh @m = [a=2]
+func @main(%x: f32[4] @m{a}, %limit: f32[]) -> (%y: f32[4] @m{a}, %s: f32[]) {
+  %y = add %x, 1.0
+  %s = sum %y
+  expect_close %s, %limit
+  return %y, %s
+}
+'''
+
+
+def say(call):
+    try:
+        text = f"{call()}"
+    except (dtc.Error, TypeError) as error:
+        text = f"{type(error).__name__}: {error}"
+    sys.stdout.write(f"{processes.rank} {text!r}\\n")
+
+
+processes = dtc.init_from_env(threads=1, timeout=60)
+say(lambda: dtc.compile(TEXT if processes.rank == 0 else TEXT.replace("sum", "sun")))
+f = dtc.compile(TEXT)
+say(lambda: (list(f.local_devices), f.shard_shapes("x"), f.num_devices))
+whole, limit = np.arange(4, dtype=np.float32), np.float32(10)
+say(lambda: f.run_shards(whole[2 * processes.rank :][:2], limit)[1])
+say(lambda: f.run_shards(whole[processes.rank :], limit))
+say(lambda: f(whole, limit))
+say(lambda: f.run_shards(whole[2 * processes.rank :][:2], 11.0))
+say(lambda: f.run_shards(whole[2 * processes.rank :][:2], 10.0))
+"""
+
+
+def plugin():
+    folder = os.path.join(os.path.dirname(dtc.__file__), "lib")
+    found = [os.path.join(folder, "dtc-mpi.so"), os.path.join(folder, "dtc", "dtc-mpi.so")]
+    return any(os.path.exists(path) for path in found)
+
+
+@unittest.skipUnless(shutil.which("mpirun") and plugin(), "mpirun or the plugin dtc-mpi.so was not found")
+class Processes(unittest.TestCase):
+    def mpirun(self, count, script, *words):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "script.py")
+            path.write_text(script)
+            settings = {"ALLOW_RUN_AS_ROOT": "1", "ALLOW_RUN_AS_ROOT_CONFIRM": "1", "MCA_rmaps_base_oversubscribe": "1",
+                        "MCA_mpi_yield_when_idle": "1", "MCA_hwloc_base_binding_policy": "none"}
+            return subprocess.run(["mpirun", "-n", str(count), sys.executable, path, *words], capture_output=True, text=True,
+                                  timeout=120, env={**os.environ, **{f"OMPI_{k}": v for k, v in settings.items()}})
+
+    def test_page(self):
+        page = (ROOT / "docs/cluster.md").read_text()
+        program, script, expected = (re.search(rf"^```{kind}\n(.*?)^```", page[page.index("## From Python"):], re.M | re.S)[1]
+                                     for kind in ("dt", "python", "text"))
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "step.dt")
+            pathlib.Path(path).write_text(program)
+            for count in (1, 2, 4):
+                done = self.mpirun(count, script, path)
+                self.assertEqual((done.returncode, done.stdout), (0, expected), done.stderr)
+            done = self.mpirun(3, script, path)
+            self.assertEqual(done.stderr.count("dtc.UsageError: error: the mesh has 4 devices, which 3 processes"), 3, done.stderr)
+
+    def test_errors(self):
+        done = self.mpirun(2, ERRORS)
+        for rank in (0, 1):
+            lines = [line[2:] for line in done.stdout.splitlines() if line.startswith(f"{rank} ")]
+            expected = [
+                "ProgramError: .*unknown op 'sun'",
+                rf"\(\[{rank}\], \[\(2,\)\], 2\)",
+                "10.0",
+                r"ProgramError: .*argument %x: expected f32\[2\], got f32\[[34]\]",
+                "UsageError: .*result y: this process has only some of its shards",
+                "ProgramError: .*'expect_close': element .. is 10 where 11 is expected",
+                "MachineError: .*an earlier run has failed",
+            ]
+            self.assertEqual(len(lines), len(expected), done.stdout + done.stderr)
+            for line, pattern in zip(lines, expected):
+                self.assertRegex(line, pattern)
+        self.assertIn("0 \"ProgramError: error: rank 1 on ", done.stdout)
+
+    def test_joined_once(self):
+        done = self.mpirun(1, "import dtc\np = dtc.init_from_env()\nprint(p)\nfor call in (dtc.init_from_env, lambda: dtc.compile('', threads=2)):\n"
+                              "    try:\n        call()\n    except dtc.UsageError as e:\n        print(e)\ndtc.finalize()\n")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, "rank 0 of 1>\ndtc.init_from_env was called before.*\n.*threads= is given to dtc.init_from_env")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,67 @@
+"""The C API over several processes: docs/cluster.md's program, and errors of one process (mpi_api.c). Part of the check mpi."""
+
+import re
+
+from .capi import compiler
+
+# The calls of each process and how they end: 1, 2 and 3 are the statuses of dtc.h. The second string is in all messages.
+ERRORS = {
+    "text": ("compile 1, compile 0, run 0, leave 0", "unknown keyword 'retur'"),
+    "other": ("compile 2, compile 0, run 0, leave 0", r"do not have the same program\\n  rank 0 on \S+ p.dt:3:.*1.0\\n  rank 1 on \S+ p.dt:3:.*2.0"),
+    "shape": ("compile 0, run 1, run 0, leave 0", r"argument %x: expected f32\[2\], got f32\[3\]"),
+    "whole": ("compile 0, run 2, run 0, leave 0", "result y: this process has only some of its shards"),
+    "check": ("compile 0, run 0, run 1, run 3, leave 3", "'expect_close': element .. is 10 where 11 is expected"),
+}
+
+
+def build(runs, source, name):
+    library = runs.context.build / "bin"
+    done = runs.context.run(compiler(), "-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", f"-I{runs.context.root}/include",
+                            source, f"-L{library}", "-ldtc", f"-Wl,-rpath,{library}", "-o", runs.folder / name)
+    runs.expect(f"compile {name}", done.returncode == 0, done.stderr)
+    return runs.folder / name
+
+
+def page_program(runs):
+    page = (runs.context.root / "docs/cluster.md").read_text()
+    text, expected = re.search(r"^```c\n(.*?)^```.*?^```text\n(.*?)^```", page, re.M | re.S).groups()
+    (runs.folder / "step.c").write_text(text)
+    binary = build(runs, runs.folder / "step.c", "step")
+    for processes in (1, 2, 4):
+        code, out, err = runs.mpirun("-n", processes, binary)
+        runs.expect(f"C program in {processes}", code == 0 and out == expected, f"code {code}\n{out}{err}")
+    code, out, err = runs.mpirun("-n", 3, binary)
+    runs.expect("C program in 3", code == 1 and err.count("error: the mesh has 4 devices, which 3 processes") == 3, err)
+
+
+def calls_of(out, rank):
+    lines = [line.split(" ", 3) for line in out.splitlines() if line.startswith(f"{rank} ")]
+    return ", ".join(f"{call} {status}" for _, call, status, _ in lines), [m for *_, status, m in lines if status != "0"]
+
+
+def errors(runs):
+    binary = build(runs, runs.context.root / "test/checks/mpi_api.c", "mpi-api")
+    for what, (expected, words) in ERRORS.items():
+        _, out, err = runs.mpirun("-n", 2, binary, what)
+        for rank in (0, 1):
+            calls, messages = calls_of(out, rank)
+            said = bool(messages) and all(re.search(words, m) for m in messages)
+            runs.expect(f"error {what} in process {rank}", calls == expected and said, f"{out}{err}")
+    code, out, err = runs.mpirun("-n", 2, binary, "calls")
+    both = r"the run of p.dt \(program 1\)\\n  rank 1 on \S+ the compilation of p.dt"
+    expected = ["compile 0, run 2, compile 0, run 0, leave 0", "compile 0, compile 2, compile 0, run 0, leave 0"]
+    runs.expect("other calls", code == 0 and [calls_of(out, r)[0] for r in (0, 1)] == expected and len(re.findall(both, out)) == 2,
+                f"code {code}\n{out}{err}")
+    _, out, err = runs.mpirun("-n", 2, binary, "exit")
+    why = r"rank 0 on \S+ has ended, but rank 1 on \S+ is at the run of p.dt"
+    calls, messages = calls_of(out, 1)
+    runs.expect("a process that leaves", calls == "compile 0, run 0, run 3, leave 3" and all(re.search(why, m) for m in messages),
+                f"{out}{err}")
+
+
+def check_programs(runs):
+    if not compiler() or not (runs.context.build / "bin" / "libdtc.so").exists():
+        runs.context.note("no C programs in several processes: no C compiler, or libdtc was not built")
+        return
+    page_program(runs)
+    errors(runs)
