@@ -149,10 +149,11 @@ function(dtc_floor name)
   set_property(GLOBAL PROPERTY DTC_FLOORS dtc${name} ${below}) # the highest first, in link order
 endfunction()
 
-# The files that match the pattern -> embedded as text in the floor dtcNAME, whose FUNCTION returns them
+# The files that match the patterns -> embedded as text in the floor dtcNAME, whose FUNCTION returns them
 # (EmbeddedFile.h).
-function(dtc_embed name function pattern)
-  file(GLOB files CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/${pattern}")
+function(dtc_embed name function)
+  list(TRANSFORM ARGN PREPEND "${CMAKE_SOURCE_DIR}/" OUTPUT_VARIABLE patterns)
+  file(GLOB files CONFIGURE_DEPENDS ${patterns})
   list(JOIN files "|" joined)
   set(out "${CMAKE_BINARY_DIR}/embedded/${function}.cpp")
   set(script "${CMAKE_SOURCE_DIR}/cmake/DtcEmbed.cmake")

@@ -1,6 +1,9 @@
-"""The C API over several processes: docs/cluster.md's program, and errors of one process (mpi_api.c). Part of the check mpi."""
+"""The C API over several processes: docs/cluster.md's program, errors of one process (mpi_api.c), and a plugin
+that dtc builds. Part of the check mpi."""
 
+import os
 import re
+import shutil
 
 from .capi import compiler
 
@@ -59,9 +62,34 @@ def errors(runs):
                 f"{out}{err}")
 
 
+def built_plugin(runs):
+    """A dtc without plugins, as in a package, builds that for MPI in the folder of the user, and finds it there."""
+    folder = runs.folder / "unplugged"
+    folder.mkdir()
+    shutil.copy(runs.context.dtc, folder)
+    shutil.copy(runs.context.build / "bin" / "dtc-jit-clang.so", folder)
+    folder.chmod(0o555)  # no effect for root
+    data = ["env", f"XDG_DATA_HOME={folder}/data"] if os.getuid() else ["env"]
+    done = runs.context.run(*data, folder / "dtc", "plugin", "build", "mpi", limit=120)
+    where = folder / "data/dtc/plugins" if os.getuid() else folder
+    runs.expect("plugin build", done.returncode == 0 and (where / "dtc-mpi.so").exists() and f"built {where}" in done.stdout,
+                f"code {done.returncode}\n{done.stdout}{done.stderr}")
+    (runs.folder / "plugged.dt").write_text("mesh @m = [a=2]\nfunc @main(%x: f32[4] @m{a}) -> (%s: f32[]) {\n  %s = sum %x\n"
+                                            "  return %s\n}\n")
+    code, out, err = runs.mpirun("-n", 2, *data, folder / "dtc", "run", "plugged.dt", "--comm", "mpi", "--input", "*=const(1)")
+    runs.expect("run with a built plugin", code == 0 and out == "s = 4.0\n", f"code {code}\n{out}{err}")
+    to = runs.folder / "user/dtc/plugins"
+    done = runs.context.run(folder / "dtc", "plugin", "build", "mpi", "--to", to, limit=120)
+    (folder / "dtc-mpi.so").unlink(missing_ok=True)
+    code, out, err = runs.mpirun("-n", 2, "-x", f"XDG_DATA_HOME={runs.folder}/user", folder / "dtc", "run", "plugged.dt", "--comm", "mpi",
+                                 "--input", "*=const(1)")
+    runs.expect("run with a plugin of the user", done.returncode == 0 and code == 0 and out == "s = 4.0\n", f"code {code}\n{out}{err}")
+
+
 def check_programs(runs):
     if not compiler() or not (runs.context.build / "bin" / "libdtc.so").exists():
         runs.context.note("no C programs in several processes: no C compiler, or libdtc was not built")
         return
     page_program(runs)
     errors(runs)
+    built_plugin(runs)

@@ -33,6 +33,7 @@ Verb exportVerb();
 Verb importVerb();
 Verb modelVerb();
 Verb optVerb();
+Verb pluginVerb();
 Verb reportVerb();
 Verb runVerb();
 Verb viewVerb();
@@ -41,7 +42,7 @@ const std::vector<Verb>& verbTable() {
   static const std::vector<Verb> table = {
       optVerb(),     compileVerb(), runVerb(),        explainVerb(),    viewVerb(),   reportVerb(),
       diffVerb(),    checkVerb(),   modelVerb(),      importVerb(),     exportVerb(), auditVerb(),
-      devicesVerb(), cacheVerb(),   checkpointVerb(), completionVerb(),
+      devicesVerb(), cacheVerb(),   checkpointVerb(), completionVerb(), pluginVerb(),
   };
   return table;
 }
