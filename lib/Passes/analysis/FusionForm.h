@@ -92,6 +92,8 @@ public:
   [[nodiscard]] std::optional<std::vector<std::vector<Run>>> runsByDim() const;
   // True if it has the same bytes in the same order.
   [[nodiscard]] bool identity() const;
+  // False: it has no layout, because the product of its sizes is too large, or unknown sizes meet an empty dim.
+  [[nodiscard]] bool known() const { return fits_; }
   [[nodiscard]] const Layout& layout() const { return layout_; }
 
 private:

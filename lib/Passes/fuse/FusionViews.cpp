@@ -69,8 +69,8 @@ void storeForLibrary(FusionGroups& fusion, OpId o) {
   for (size_t i = 0; i < 2; ++i) {
     const ValueId v = fusion.m.operand(o, i);
     const std::optional<StridedView> view = viewOf(fusion, v, true);
-    if (view && !readsRowsOrColumns(*view, rule, i) &&
-        readsRowsOrColumns(StridedView(fusion.m, fusion.m.typeOf(v)), rule, i))
+    const StridedView stored(fusion.m, fusion.m.typeOf(v));
+    if (view && stored.known() && !readsRowsOrColumns(*view, rule, i) && readsRowsOrColumns(stored, rule, i))
       fusion.store(v);
   }
 }
@@ -86,6 +86,7 @@ std::optional<StridedView> viewOf(const FusionGroups& fusion, ValueId v, bool lo
     base = fusion.m.operand(OpId(fusion.m[base].owner), 0);
   }
   StridedView view(fusion.m, fusion.m.typeOf(base));
+  if (!view.known()) return std::nullopt;
   while (!moves.empty()) {
     if (!view.apply(*moves.back())) return std::nullopt;
     moves.pop_back();
@@ -119,10 +120,11 @@ void storeForOneWalk(FusionGroups& fusion, OpId o) {
   for (size_t i = 0; i < 2; ++i) {
     const ValueId v = fusion.m.operand(o, i);
     const std::optional<StridedView> view = viewOf(fusion, v, true);
-    if (!view) return;
+    const StridedView stored(fusion.m, fusion.m.typeOf(v));
+    if (!view || !stored.known()) return;
     now.push_back(stepsOf(*view, rule, i, contracted));
     if (now[i].size() != contracted.size()) return;
-    wouldWalk.push_back(isOneWalk(stepsOf(StridedView(fusion.m, fusion.m.typeOf(v)), rule, i, contracted)));
+    wouldWalk.push_back(isOneWalk(stepsOf(stored, rule, i, contracted)));
   }
   // Tries the row-major layout, in the order of the first operand's strides.
   std::vector<size_t> order(contracted.size());
