@@ -12,9 +12,10 @@ import unittest
 import dtc
 from programs import ROOT
 
-# Stays in the lines of one process: several write at the same time.
+# One write for each line: several processes write at the same time.
 ERRORS = """
 import sys
+import time
 
 import dtc
 import numpy as np
@@ -47,6 +48,8 @@ say(lambda: f.run_shards(whole[processes.rank :], limit))
 say(lambda: f(whole, limit))
 say(lambda: f.run_shards(whole[2 * processes.rank :][:2], 11.0))
 say(lambda: f.run_shards(whole[2 * processes.rank :][:2], 10.0))
+sys.stdout.flush()
+time.sleep(2)  # mpirun kills the others when a process exits without MPI_Finalize
 """
 
 

@@ -34,7 +34,7 @@ def page_program(runs):
         code, out, err = runs.mpirun("-n", processes, binary)
         runs.expect(f"C program in {processes}", code == 0 and out == expected, f"code {code}\n{out}{err}")
     code, out, err = runs.mpirun("-n", 3, binary)
-    runs.expect("C program in 3", code == 1 and err.count("error: the mesh has 4 devices, which 3 processes") == 3, err)
+    runs.expect("C program in 3", code == 1 and "error: the mesh has 4 devices, which 3 processes" in err, err)
 
 
 def calls_of(out, rank):

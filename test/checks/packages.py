@@ -107,6 +107,10 @@ def wheel(context, folder, file):
               "assert os.path.exists(dtc.get_cmake_dir() + '/dtcConfig.cmake')\n"
               "assert os.path.exists(dtc.get_docs() + '/docs/python.md') and os.path.exists(dtc.get_docs() + '/examples/mlp.dt')\n"
               "print(dtc.get_pkgconfig_dir())\n")
+    if shutil.which("mpicxx"):
+        judge(context, "wheel: a plugin for MPI", context.run(folder / "bin/dtc", "plugin", "build", "mpi", limit=120), "built ")
+        done = context.run(folder / "bin/dtc", "run", program, "--comm", "mpi", "--input", "*=randn(1)", "--check")
+        judge(context, "wheel: a run with MPI", done, "check y: ok")
     judge(context, "wheel: files for C", context.run(folder / "bin/python", "-c", script), "pkgconfig")
     limit = 50_000_000
     if file.stat().st_size < limit:

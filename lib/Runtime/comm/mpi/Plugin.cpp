@@ -40,6 +40,10 @@ int check(int code) {
 int init() {
   State& s = state();
   int ready = 0, provided = 0;
+  if (s.channels[0] != MPI_COMM_NULL) {
+    s.error = "this process has joined the others already";
+    return 1;
+  }
   MPI_Finalized(&ready);
   if (ready) {
     s.error = "MPI was used and ended in this process: a process can join once";
