@@ -1,5 +1,5 @@
 """The text is the program: what `dtc compile --emit schedule` prints, run by `dtc run`, gives the same bits with the same steps in the same arena.
-The text after every pass is valid, and `dtc opt -p` with the pipeline that `dtc opt --pipeline` prints gives the same text.
+So has what `--emit ir` prints, compiled again, the same arena. The text after every pass is valid, and `dtc opt -p` with the pipeline that `dtc opt --pipeline` prints gives the same text.
 
 Programs are those that a test runs with --check, on a CPU and on cuda-emu, with the flags of that test; and the examples."""
 
@@ -15,8 +15,11 @@ from checks import unitaxes
 # Flags of lowering; the others are flags of running.
 LOWERING = ("--dim", "--mesh", "--policy", "--reduce-dtype", "--reduction-order", "--strict-nonfinite", "--entry", "--no-overlap", "--recompute", "--rings")
 WITHOUT_VALUE = ("--strict-nonfinite", "--no-overlap")
+FOR_BOTH = {"--dim", "--mesh", "--policy", "--no-overlap"}  # of lowering, which local text needs no more, or takes, too
 NOT_HERE = ("--check", "--stats", "--json", "--print", "--output", "--trace", "--nan", "--loop", "--log-ops", "--comm")
 RUN_EVERY = 2
+# Programs whose local text is lowered in another order of steps, with the reason.
+OTHER_ORDER = {"test/Runtime/complex.dt": "split-complex runs again on local text, and places the parts of its arguments elsewhere"}
 # Programs whose text is not valid after a pass, with the reason.
 INVALID_BETWEEN = {"test/Passes/partition/window-gradient.dt": "autodiff uses values of two meshes in one op; propagate separates them"}
 
@@ -87,6 +90,24 @@ class InFolder:
         return self.context.run(*command, cwd=self.folder, **options)
 
 
+def arenas(text):
+    return re.findall(r"\barena = \d+", text)
+
+
+def wrong_from_local(context, path, lowering, target, text, compiled):
+    """Why the per-device program that `dtc compile --emit ir` prints needs other memory than the program that it is of, or nothing."""
+    if path in OTHER_ORDER:
+        return ""
+    local = context.run(context.dtc, "compile", "-", "--emit", "ir", "--target", target, *lowering, text=text)
+    flags = [f for f in lowering if f.startswith("-O") or f in ("--no-overlap",)]
+    again = context.run(context.dtc, "compile", "-", "--emit", "schedule", "--target", target, *flags, text=local.stdout)
+    if local.returncode or again.returncode:
+        return f"its local text: {(local.stderr + again.stderr)[-1200:]}"
+    if arenas(again.stdout) != arenas(compiled):
+        return f"{arenas(compiled)[:4]}, but from its local text {arenas(again.stdout)[:4]}"
+    return ""
+
+
 def complaint(context, path, flags):
     context = InFolder(context, path)
     found = parted(flags)
@@ -109,6 +130,8 @@ def complaint(context, path, flags):
     if compiled.returncode:
         return f"dtc compile: exit code {compiled.returncode}\n{compiled.stderr[-1200:]}"
     if why := wrong_by_opt(context, lowering, target, text, compiled.stdout, path not in INVALID_BETWEEN):
+        return why
+    if set(f.split("=")[0] for f in lowering if f.startswith("--")) <= FOR_BOTH and (why := wrong_from_local(context, path, lowering, target, text, compiled.stdout)):
         return why
     with tempfile.TemporaryDirectory() as folder:
         plain, why = result(context, folder, "plain", [*lowering, *running], text)

@@ -5,6 +5,7 @@
 #include "dtc/IR/DevicePrograms.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
+#include "dtc/Passes/analysis/Recomputes.h"
 
 namespace dtc {
 
@@ -32,7 +33,9 @@ bool optimizeCollectives(Module& m, Diagnostics& diags, const OptimizeCollective
   }
   std::vector<FuncId> functions;
   for (FuncId f : m.order)
-    if (m[f].spmd && devicesOf(m, f).empty()) functions.push_back(f); // others must keep matching
+    // Functions of some devices must keep matching. Those that compute values again are after this pass: what their
+    // recompute blocks kept apart is not joined.
+    if (m[f].spmd && devicesOf(m, f).empty() && !recomputes(m, f)) functions.push_back(f);
   if (options.hoist) hoistCollectives(m, functions, diags);
   while (joinCollectives(m, functions, diags)) {}
   if (options.bucket)
