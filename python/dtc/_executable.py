@@ -451,7 +451,8 @@ class Report:
             return None
         import html
 
-        return f"<pre>{html.escape(self.text)}</pre>"
+        # Some pages of notebooks have styles of their own for <pre>, but columns need a fixed-width font.
+        return f'<pre style="font-family:ui-monospace,Menlo,Consolas,monospace">{html.escape(self.text)}</pre>'
 
 
 class Page:
