@@ -62,7 +62,8 @@
     }
     if (p.graph) {
       show("graph");
-      const before = nodes("graph", graph.box), clusters = p.graph.drawings[0].nodes.map((n, i) => [n, i]).filter(([n]) => n.kind === "cluster");
+      const before = nodes("graph", graph.box), clusters = p.graph.drawings.flatMap((d) => d.nodes).filter((n) => n.kind === "cluster").map((n) => [n, n.drawing]),
+        tops = p.graph.drawings[0].nodes.filter((n) => n.kind === "cluster").map((n) => [n, n.drawing]);
       counts.nodes = before, counts.clusters = clusters.length;
       edges("graph", graph.box), whole("graph", graph.box);
       let random = 7; // unfolded and folded at random
@@ -74,7 +75,7 @@
         nodes("graph, unfolded " + step, graph.box);
       }
       for (const [, i] of clusters) if (graph.open.has(i)) toggleCluster(i);
-      for (const [, i] of clusters.slice(0, 2)) {
+      for (const [, i] of tops.slice(0, 2)) {
         if (graph.open.has(i)) toggleCluster(i);
         const folded = graph.box.querySelectorAll("g.node").length;
         toggleCluster(i);

@@ -9,6 +9,7 @@
 #include "dtc/IR/text/Naming.h"
 #include "dtc/Passes/analysis/TargetOf.h"
 #include "dtc/Report/explain/StepCost.h"
+#include "dtc/Report/report/Report.h"
 #include "dtc/Session/Session.h"
 #include "dtc/Support/Suggest.h"
 #include "dtc/Support/Words.h"
@@ -82,7 +83,21 @@ private:
     return grids(list);
   }
 
+  // As the report draws it; of local text, or a program whose shardings do not propagate, the statements alone.
   int graph() {
+    int code = kExitDone;
+    if (o_.format != "dot" && !text() && levelOf(m_, func_) < Level::Local) {
+      Diagnostics problems;
+      auto drawing = programGraphSvg(m_, func_, {}, problems);
+      if (drawing) return finish("func @" + std::string(m_.strings[m_[func_].name]), std::move(*drawing));
+      env_.report(problems, m_.source);
+      code = drawing.error().message.empty() ? static_cast<int>(kExitInput) : env_.fail(drawing.error());
+    }
+    if (const int drawn = statements(); drawn != kExitDone) return drawn;
+    return code;
+  }
+
+  int statements() {
     ViewGraph g = viewGraph(m_, func_);
     constexpr size_t kMaxNodes = 2000;
     if (o_.format != "dot" && !text() && g.nodes.size() > kMaxNodes)

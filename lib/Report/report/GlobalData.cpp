@@ -299,6 +299,7 @@ private:
     }
     GraphNode n{GraphNode::Op, m.record(o).name, "", {}, index_.at(m[o].loc)};
     n.region = region;
+    n.constant = m[o].numOperands == 0 && m[o].numRegions == 0;
     for (uint32_t r = 0; r < m[o].numResults; ++r) {
       const ValueId v = m.result(o, r);
       n.values.push_back(addValue(v, m[o].loc, m.record(o).name, m[v].type, true));

@@ -24,6 +24,7 @@ struct GraphNode {
   std::set<int> collectives;
   std::vector<std::string> parameters; // arguments that only this op reads, such as weights
   size_t gradientOps = 0;              // of the ops that are generated for a statement, such as its gradient
+  bool constant = false;               // it reads nothing
 };
 struct GraphEdge {
   int from = 0, to = 0, value = -1;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 
 namespace dtc {
 
@@ -41,25 +42,29 @@ public:
     findParameters();
     for (size_t n = 0; n < g_.nodes.size(); ++n) clusterOf_.push_back(clusterOf(n));
     placeArguments();
-    ReportValue drawings = ReportValue::array({nullptr});
-    for (const auto& [key, cluster] : clusters_)
-      drawingOf_[cluster] = drawings.size(), drawings.push_back(inside(cluster, key));
-    drawings[0] = whole();
+    ReportValue drawings = ReportValue::array();
+    for (int c = kTop; c < static_cast<int>(clusters_.size()); ++c) drawings.push_back(drawCluster(c));
     return {{"engine", engine_}, {"gradient_ops", g_.gradientOps}, {"drawings", std::move(drawings)}};
   }
 
 private:
-  static constexpr int kTop = -1, kHidden = -2;
-  static constexpr int kBackward = 3; // of a layer: in the key of a cluster
+  static constexpr int kTop = -1, kHidden = -2, kOutside = -3;
+  // A box that unfolds: a layer, the gradients of a layer, a region or an imported file.
+  struct Cluster {
+    enum Kind : uint8_t { Layer, Backward, Region, File } kind;
+    int of = 0;        // the layer, the region's op, the file
+    int parent = kTop; // the cluster that it is in
+  };
 
-  // Arguments that ops read beside other operands, such as weights, are lines of those ops' nodes.
+  // Arguments and constants that ops read beside other operands, such as weights, are lines of those ops' nodes.
   void findParameters() {
     constexpr size_t kMaxReaders = 4;
     std::map<int, std::vector<const GraphEdge*>> out, in;
     for (const GraphEdge& e : g_.edges) out[e.from].push_back(&e), in[e.to].push_back(&e);
     for (auto& [from, edges] : out) {
       const GraphNode& a = g_.nodes[static_cast<size_t>(from)];
-      if (a.kind != GraphNode::Argument || edges.size() > kMaxReaders || in[edges[0]->to][0] == edges[0])
+      if ((a.kind != GraphNode::Argument && !a.constant) || edges.size() > kMaxReaders ||
+          (in[edges[0]->to][0] == edges[0] && !a.constant))
         continue;
       const auto beside = [&](const GraphEdge* e) {
         return g_.nodes[static_cast<size_t>(e->to)].kind == GraphNode::Op && in[e->to].size() > 1;
@@ -95,25 +100,31 @@ private:
     return at == std::string::npos ? sharding : sharding.substr(at);
   }
 
+  int cluster(Cluster::Kind kind, int of, int parent) {
+    const auto [it, isNew] =
+        clusterIds_.emplace(std::tuple(parent, kind, of), static_cast<int>(clusters_.size()));
+    if (isNew) clusters_.push_back({kind, of, parent});
+    return it->second;
+  }
+
   int clusterOf(size_t n) {
     if (hidden_.contains(static_cast<int>(n))) return kHidden;
     const GraphNode& node = g_.nodes[n];
     const int loop = outermostRegion(node);
+    if (loop >= 0 && clusterOf_[static_cast<size_t>(loop)] != kTop) // in a layer, or hidden
+      return clusterOf_[static_cast<size_t>(loop)];
     // What runs in a loop is in its box, layers too.
-    if (loop >= 0 && clusterOf_[static_cast<size_t>(loop)] == kTop)
-      return clusters_.emplace(std::pair(1, loop), static_cast<int>(clusters_.size())).first->second;
+    const int parent = loop < 0 ? kTop : cluster(Cluster::Region, loop, kTop);
     if (node.line >= 0 && node.kind != GraphNode::Results) {
       int layer = layers_.of.empty() ? -1 : layers_.of[static_cast<size_t>(node.line)];
       if (layer >= 0) {
         if (const int equal = layers_.layers[static_cast<size_t>(layer)].equalTo; folded_ && equal >= 0)
           layer = equal, skipped_.insert(static_cast<int>(n));
-        const int kind = node.gradientOps > 0 ? kBackward : 0;
-        return clusters_.emplace(std::pair(kind, layer), static_cast<int>(clusters_.size())).first->second;
+        return cluster(node.gradientOps > 0 ? Cluster::Backward : Cluster::Layer, layer, parent);
       }
     }
-    if (const int file = fileOf(node.line); file > 0)
-      return clusters_.emplace(std::pair(2, file), static_cast<int>(clusters_.size())).first->second;
-    return loop < 0 ? kTop : clusterOf_[static_cast<size_t>(loop)]; // in a layer, or hidden
+    if (const int file = fileOf(node.line); file > 0) return cluster(Cluster::File, file, parent);
+    return parent;
   }
 
   // The op of the outermost region that a node is in, or -1.
@@ -138,8 +149,8 @@ private:
     std::map<int, std::set<int>> readers;
     std::set<int>
         files; // clusters of imported files, which have as many arguments as they have calls: not drawn
-    for (const auto& [key, cluster] : clusters_)
-      if (key.first == 2) files.insert(cluster);
+    for (size_t c = 0; c < clusters_.size(); ++c)
+      if (clusters_[c].kind == Cluster::File) files.insert(static_cast<int>(c));
     for (const GraphEdge& e : g_.edges) readers[e.from].insert(clusterOf_[static_cast<size_t>(e.to)]);
     for (size_t n = 0; n < g_.nodes.size(); ++n) {
       const auto& r = readers[static_cast<int>(n)];
@@ -150,8 +161,8 @@ private:
       if (clusterOf_[n] == kTop || file) clusterOf_[n] = file ? kHidden : *r.begin();
       if (file) hidden_.insert(static_cast<int>(n));
     }
-    for (const auto& [key, cluster] : clusters_)
-      if (key.first == 1) standsFor_[key.second] = cluster; // the op whose region it is
+    for (size_t c = 0; c < clusters_.size(); ++c)
+      if (clusters_[c].kind == Cluster::Region) standsFor_[clusters_[c].of] = static_cast<int>(c);
   }
 
   Drawn drawn(std::vector<std::string> text, const char* kind, const std::set<int>& collectives) const {
@@ -203,102 +214,173 @@ private:
     return d;
   }
 
-  std::string nameOf(std::pair<int, int> key, size_t& equal) const {
+  std::string nameOf(const Cluster& c, size_t& equal) const {
     equal = 1;
-    if (key.first == 2) return files_[static_cast<size_t>(key.second)]["name"];
-    if (key.first == 1) {
-      const GraphNode& op = g_.nodes[static_cast<size_t>(key.second)];
+    if (c.kind == Cluster::File) return files_[static_cast<size_t>(c.of)]["name"];
+    if (c.kind == Cluster::Region) {
+      const GraphNode& op = g_.nodes[static_cast<size_t>(c.of)];
       return op.op + (op.label.empty() ? "" : " " + op.label);
     }
-    const SourceLayer& layer = layers_.layers[static_cast<size_t>(key.second)];
+    const SourceLayer& layer = layers_.layers[static_cast<size_t>(c.of)];
     if (folded_)
-      for (const SourceLayer& other : layers_.layers) equal += other.equalTo == key.second;
-    return key.first == kBackward ? "backward of " + layer.name() : layer.name();
+      for (const SourceLayer& other : layers_.layers) equal += other.equalTo == c.of;
+    return c.kind == Cluster::Backward ? "backward of " + layer.name() : layer.name();
   }
 
-  ReportValue whole() {
-    std::vector<Drawn> nodes;
-    std::map<int, size_t> ofNode, ofCluster;
-    std::map<int, std::set<int>> collectives, lines, values;
-    std::map<int, size_t> gradientOps;
-    for (size_t n = 0; n < g_.nodes.size(); ++n)
-      if (const int c = clusterOf_[n]; c >= 0) {
-        if (!skipped_.contains(static_cast<int>(n))) gradientOps[c] += g_.nodes[n].gradientOps;
-        collectives[c].insert(g_.nodes[n].collectives.begin(), g_.nodes[n].collectives.end());
-        if (!skipped_.contains(static_cast<int>(n)))
-          lines[c].insert(g_.nodes[n].line),
-              values[c].insert(g_.nodes[n].values.begin(), g_.nodes[n].values.end());
-      }
-    for (const GraphEdge& e : g_.edges)
-      if (const int c = clusterOf_[static_cast<size_t>(e.to)]; c >= 0)
-        collectives[c].insert(e.collectives.begin(), e.collectives.end());
-    for (const auto& [key, cluster] : clusters_) {
-      size_t equal = 1;
-      const std::string name = nameOf(key, equal);
-      std::vector<std::string> text = {shortName("▸ " + name, kMaxLetters)};
-      const bool backward = key.first == kBackward;
-      text.push_back(backward ? opsText(gradientOps[cluster])
-                              : std::to_string(std::max<size_t>(lines[cluster].size(), 1)) + " statements");
-      if (equal > 1) text.push_back(std::to_string(equal) + " equal layers");
-      Drawn d = drawn(std::move(text), "cluster", collectives[cluster]);
-      d.data["name"] = name, d.data["drawing"] = drawingOf_.at(cluster);
-      if (backward) d.data["backward"] = true;
-      d.data["lines"] = lines[cluster], d.data["values"] = values[cluster], d.data["equal"] = equal;
-      ofCluster[cluster] = nodes.size();
-      nodes.push_back(std::move(d));
+  // What a node is in the drawing of a cluster: a cluster in that, kTop for the node itself, kOutside or kHidden.
+  int childIn(int drawn, int n) const {
+    int c = clusterOf_[static_cast<size_t>(n)];
+    if (c == kHidden) return kHidden;
+    if (const auto s = standsFor_.find(n); s != standsFor_.end()) c = s->second;
+    if (c == drawn) return standsFor_.contains(n) ? kHidden : kTop; // not the op of a region in that region
+    while (c >= 0 && clusters_[static_cast<size_t>(c)].parent != drawn)
+      c = clusters_[static_cast<size_t>(c)].parent;
+    return c >= 0 ? c : kOutside;
+  }
+
+  // What is known of the nodes of a cluster.
+  struct Contents {
+    std::set<int> collectives, lines, values;
+    size_t gradientOps = 0;
+  };
+  std::map<int, Contents> contentsIn(int drawn) const {
+    std::map<int, Contents> out;
+    for (size_t n = 0; n < g_.nodes.size(); ++n) {
+      const int c = childIn(drawn, static_cast<int>(n));
+      if (c < 0) continue;
+      const GraphNode& node = g_.nodes[n];
+      Contents& in = out[c];
+      in.collectives.insert(node.collectives.begin(), node.collectives.end());
+      if (skipped_.contains(static_cast<int>(n))) continue;
+      in.gradientOps += node.gradientOps;
+      in.lines.insert(node.line);
+      in.values.insert(node.values.begin(), node.values.end());
     }
-    for (size_t n = 0; n < g_.nodes.size(); ++n)
-      if (clusterOf_[n] == kTop && !standsFor_.contains(static_cast<int>(n)))
-        ofNode[static_cast<int>(n)] = nodes.size(), nodes.push_back(nodeOf(n));
-    const auto vertex = [&](int n) -> int {
-      const int c = clusterOf_[static_cast<size_t>(n)];
-      if (c == kHidden) return -1;
-      if (c >= 0) return static_cast<int>(ofCluster[c]);
-      if (const auto s = standsFor_.find(n); s != standsFor_.end())
-        return static_cast<int>(ofCluster[s->second]);
-      return static_cast<int>(ofNode[n]);
-    };
-    return drawing("", nodes, vertex);
+    for (const GraphEdge& e : g_.edges)
+      if (const int c = childIn(drawn, e.to); c >= 0)
+        out[c].collectives.insert(e.collectives.begin(), e.collectives.end());
+    return out;
   }
 
-  ReportValue inside(int cluster, std::pair<int, int> key) {
+  Drawn clusterNode(int id, const Contents& in) const {
+    const Cluster& cluster = clusters_[static_cast<size_t>(id)];
     size_t equal = 1;
+    const std::string name = nameOf(cluster, equal);
+    const bool backward = cluster.kind == Cluster::Backward;
+    std::vector<std::string> text = {shortName("▸ " + name, kMaxLetters),
+                                     backward ? opsText(in.gradientOps)
+                                              : std::to_string(std::max<size_t>(in.lines.size(), 1)) +
+                                                    (in.lines.size() > 1 ? " statements" : " statement")};
+    if (equal > 1) text.push_back(std::to_string(equal) + " equal layers");
+    Drawn d = drawn(std::move(text), "cluster", in.collectives);
+    d.data["name"] = name, d.data["drawing"] = id + 1;
+    if (backward) d.data["backward"] = true;
+    if (cluster.kind == Cluster::Region) d.data["region"] = true;
+    d.data["lines"] = in.lines, d.data["values"] = in.values, d.data["equal"] = equal;
+    return d;
+  }
+
+  // The nodes of a drawing, and which of them graph nodes and edges meet.
+  struct Vertices {
     std::vector<Drawn> nodes;
-    std::map<int, size_t> ofNode, inputs;
-    for (size_t n = 0; n < g_.nodes.size(); ++n)
-      if (clusterOf_[n] == cluster && !skipped_.contains(static_cast<int>(n)))
-        ofNode[static_cast<int>(n)] = nodes.size(), nodes.push_back(nodeOf(n));
-    for (const GraphEdge& e : g_.edges) // values from outside, and those that are read outside
-      for (const bool out : {false, true}) {
-        const int inner = out ? e.from : e.to, outer = out ? e.to : e.from;
-        const int at = out ? -2 - inner : outer;
-        if (key.first == 2 || !ofNode.contains(inner) || ofNode.contains(outer) || hidden_.contains(outer) ||
-            inputs.contains(at))
-          continue;
-        if (standsFor_.contains(outer) && standsFor_[outer] == cluster) continue;
-        const GraphNode& source = g_.nodes[static_cast<size_t>(e.from)];
-        const std::string name = e.value < 0
-                                     ? source.op + " " + source.label
-                                     : values_[static_cast<size_t>(e.value)]["name"].get<std::string>();
-        Drawn d =
-            drawn({(out ? "to " : "from ") + std::string(out ? "outside" : shortName(name, kMaxLetters))},
-                  "port", {});
-        if (e.value >= 0) d.data["values"] = {e.value};
-        inputs[at] = nodes.size();
-        nodes.push_back(std::move(d));
-      }
-    const std::string name = nameOf(key, equal);
-    return drawing(
-        name, nodes,
-        [&](int n) -> int {
-          if (const auto it = ofNode.find(n); it != ofNode.end()) return static_cast<int>(it->second);
-          if (const auto it = inputs.find(n); it != inputs.end()) return static_cast<int>(it->second);
-          return -1;
-        },
-        [&](int from) -> int {
-          const auto it = inputs.find(-2 - from);
-          return it == inputs.end() ? -1 : static_cast<int>(it->second);
-        });
+    std::map<int, size_t> ofNode, ofCluster, inputs; // inputs: by the node outside
+    std::map<size_t, size_t> outputs;                // by the drawn node
+  };
+
+  // Nodes of one op that read from the same nodes, and that nothing here reads, such as the sums of all gradients in a
+  // loop: by the first of each group, the whole group.
+  std::map<int, std::vector<int>> equalLeaves(int drawn) const {
+    constexpr size_t kFewest = 4;
+    const auto key = [&](int n) {
+      const int c = childIn(drawn, n);
+      return c >= 0 ? -1 - c : n;
+    };
+    std::set<int> read;
+    std::map<int, std::set<int>> from;
+    for (const GraphEdge& e : g_.edges) {
+      if (childIn(drawn, e.to) != kOutside) read.insert(e.from);
+      from[e.to].insert(key(e.from));
+    }
+    std::map<std::pair<std::string, std::set<int>>, std::vector<int>> groups;
+    for (size_t n = 0; n < g_.nodes.size(); ++n) {
+      const auto id = static_cast<int>(n);
+      const GraphNode& node = g_.nodes[n];
+      if (node.kind == GraphNode::Op && node.gradientOps == 0 && childIn(drawn, id) == kTop &&
+          !read.contains(id) && !skipped_.contains(id) && from.contains(id))
+        groups[{node.op, from[id]}].push_back(id);
+    }
+    std::map<int, std::vector<int>> out;
+    for (auto& [what, nodes] : groups)
+      if (nodes.size() >= kFewest) out.emplace(nodes[0], nodes);
+    return out;
+  }
+
+  Drawn leavesNode(const std::vector<int>& group) const {
+    std::set<int> collectives, lines;
+    std::vector<int> values;
+    for (int n : group) {
+      const GraphNode& node = g_.nodes[static_cast<size_t>(n)];
+      collectives.insert(node.collectives.begin(), node.collectives.end());
+      if (node.line >= 0) lines.insert(node.line);
+      values.insert(values.end(), node.values.begin(), node.values.end());
+    }
+    const GraphNode &first = g_.nodes[static_cast<size_t>(group[0])],
+                    &last = g_.nodes[static_cast<size_t>(group.back())];
+    Drawn d = this->drawn({first.op + " ×" + std::to_string(group.size()),
+                           shortName(first.label + " … " + last.label, kMaxTypeLetters)},
+                          "op", collectives);
+    d.data["values"] = std::move(values), d.data["lines"] = lines;
+    return d;
+  }
+
+  ReportValue drawCluster(int drawn) {
+    Vertices v;
+    for (const auto& [c, in] : contentsIn(drawn))
+      v.ofCluster[c] = v.nodes.size(), v.nodes.push_back(clusterNode(c, in));
+    const std::map<int, std::vector<int>> leaves = equalLeaves(drawn);
+    for (size_t n = 0; n < g_.nodes.size(); ++n) {
+      const auto id = static_cast<int>(n);
+      if (childIn(drawn, id) != kTop || skipped_.contains(id) || v.ofNode.contains(id)) continue;
+      v.ofNode[id] = v.nodes.size();
+      const auto alike = leaves.find(id);
+      if (alike != leaves.end())
+        for (int other : alike->second) v.ofNode[other] = v.nodes.size();
+      v.nodes.push_back(alike == leaves.end() ? nodeOf(n) : leavesNode(alike->second));
+    }
+    if (drawn != kTop && clusters_[static_cast<size_t>(drawn)].kind != Cluster::File) ports(drawn, v);
+    size_t equal = 1;
+    return drawing(drawn == kTop ? "" : nameOf(clusters_[static_cast<size_t>(drawn)], equal), drawn, v);
+  }
+
+  int vertexOf(int drawn, const Vertices& v, int n) const {
+    const int c = childIn(drawn, n);
+    const auto in = [](const std::map<int, size_t>& m, int key) {
+      const auto it = m.find(key);
+      return it == m.end() ? -1 : static_cast<int>(it->second);
+    };
+    return c >= 0 ? in(v.ofCluster, c) : c == kTop ? in(v.ofNode, n) : -1;
+  }
+
+  // Values from outside, and those that are read outside.
+  void ports(int drawn, Vertices& v) {
+    for (const GraphEdge& e : g_.edges) {
+      const int from = vertexOf(drawn, v, e.from), to = vertexOf(drawn, v, e.to);
+      const bool enters = from < 0 && to >= 0 && childIn(drawn, e.from) == kOutside,
+                 leaves = from >= 0 && to < 0 && childIn(drawn, e.to) == kOutside;
+      if ((!enters && !leaves) || (enters && v.inputs.contains(e.from)) ||
+          (leaves && v.outputs.contains(static_cast<size_t>(from))))
+        continue;
+      const GraphNode& source = g_.nodes[static_cast<size_t>(e.from)];
+      const std::string name = e.value < 0 ? source.op + " " + source.label
+                                           : values_[static_cast<size_t>(e.value)]["name"].get<std::string>();
+      Drawn d = this->drawn({enters ? "from " + shortName(name, kMaxLetters) : "to outside"}, "port", {});
+      if (e.value >= 0) d.data["values"] = {e.value};
+      if (enters)
+        v.inputs[e.from] = v.nodes.size();
+      else
+        v.outputs[static_cast<size_t>(from)] = v.nodes.size();
+      v.nodes.push_back(std::move(d));
+    }
   }
 
   struct Joined {
@@ -307,32 +389,35 @@ private:
     std::set<int> collectives;
   };
 
-  // `exit`: the node for readers outside of the drawing.
-  ReportValue drawing(const std::string& title, const std::vector<Drawn>& nodes,
-                      const std::function<int(int)>& vertex, const std::function<int(int)>& exit = {}) {
-    std::map<std::pair<size_t, size_t>, Joined> joined;
+  std::map<std::pair<size_t, size_t>, Joined> joinedEdges(int drawn, const Vertices& v) const {
+    std::map<std::pair<size_t, size_t>, Joined> out;
     for (const GraphEdge& e : g_.edges) {
-      const int from = vertex(e.from);
-      int to = vertex(e.to);
-      const bool inner =
-          !exit || clusterOf_[static_cast<size_t>(e.from)] == clusterOf_[static_cast<size_t>(e.to)];
-      if (exit && from >= 0 && !inner && nodes[static_cast<size_t>(from)].data["kind"] != "port")
-        to = exit(e.from);
-      if (exit && from >= 0 && to >= 0 && nodes[static_cast<size_t>(from)].data["kind"] == "port" &&
-          nodes[static_cast<size_t>(to)].data["kind"] == "port")
-        continue;
+      int from = vertexOf(drawn, v, e.from), to = vertexOf(drawn, v, e.to);
+      if (from < 0 && to >= 0)
+        if (const auto it = v.inputs.find(e.from); it != v.inputs.end()) from = static_cast<int>(it->second);
+      if (to < 0 && from >= 0 && childIn(drawn, e.to) == kOutside)
+        if (const auto it = v.outputs.find(static_cast<size_t>(from)); it != v.outputs.end())
+          to = static_cast<int>(it->second);
       if (from < 0 || to < 0 || from == to) continue;
-      Joined& j = joined[{static_cast<size_t>(from), static_cast<size_t>(to)}];
+      Joined& j = out[{static_cast<size_t>(from), static_cast<size_t>(to)}];
       if (j.value < 0 || e.bytes > j.bytes) j.value = e.value;
       j.bytes = std::max(j.bytes, e.bytes);
       j.collectives.insert(e.collectives.begin(), e.collectives.end());
     }
+    return out;
+  }
+
+  ReportValue drawing(const std::string& title, int drawn, const Vertices& v) {
+    const std::vector<Drawn>& nodes = v.nodes;
+    const auto joined = joinedEdges(drawn, v);
     LayoutGraph g;
     for (const Drawn& d : nodes) g.nodes.push_back({d.width, d.height});
-    // Edges of the backward part go up, so that each of its nodes is beside its forward part.
+    // Edges of the backward part go up, so that each of its nodes is beside its forward part, if that is here.
     const auto backward = [&](size_t n) { return nodes[n].data.contains("backward"); };
+    const bool both = std::ranges::any_of(
+        nodes, [](const Drawn& d) { return d.data["kind"] != "port" && !d.data.contains("backward"); });
     const auto goesUp = [&](const std::pair<size_t, size_t>& e) {
-      return !exit && backward(e.first) && backward(e.second);
+      return both && backward(e.first) && backward(e.second);
     };
     for (const auto& [ends, j] : joined)
       g.edges.push_back(goesUp(ends) ? std::pair(ends.second, ends.first) : ends);
@@ -379,9 +464,9 @@ private:
   std::string engine_ = "none";
   std::set<int> hidden_, skipped_; // nodes: parameters and unread arguments; those of folded layers
   std::vector<int> clusterOf_;     // by node
-  std::map<std::pair<int, int>, int> clusters_; // {0 or kBackward, layer}, {1, region's op}, {2, file}
-  std::map<int, int> standsFor_;                // by node of a region's op: its cluster
-  std::map<int, size_t> drawingOf_;             // by cluster
+  std::vector<Cluster> clusters_;  // a cluster's drawing has the next number
+  std::map<std::tuple<int, Cluster::Kind, int>, int> clusterIds_;
+  std::map<int, int> standsFor_; // by node of a region's op: its cluster
 };
 
 } // namespace

@@ -9,6 +9,7 @@
 #include "dtc/Support/DiagnosticsJson.h"
 #include "dtc/Version.h"
 #include "explain/ReportText.h"
+#include "report/Closed.h"
 #include "report/GraphData.h"
 #include "report/PageFiles.h"
 #include "report/PlacedData.h"
@@ -20,7 +21,6 @@ namespace dtc {
 
 namespace {
 
-constexpr std::string_view kBeforeCanonicalize = "decompose"; // the pass
 constexpr size_t kFoldedLines = 700; // of a text that is longer, equal layers are shown once
 
 std::string dumped(const ReportValue& v) {
@@ -78,22 +78,10 @@ private:
     return p;
   }
 
-  // `written`: takes the module before canonicalize.
-  static std::optional<Module> closed(Module m, FuncId entry, Diagnostics& diags,
-                                      std::optional<Module>* written = nullptr) {
-    Session session(std::move(m), entry);
-    if (written)
-      session.hooks.after = [&](const PassStep& s, const Module& now, double) {
-        if (std::string_view(s.pass->name) == kBeforeCanonicalize) written->emplace(now);
-      };
-    if (!session.lower(Stage::Closed, diags) || diags.hasErrors()) return std::nullopt;
-    return std::move(session.module());
-  }
-
   Status global(FuncId entry) {
     const bool annotated = levelOf(module_, entry) == Level::Global;
     std::optional<Module> written;
-    auto prepared = closed(module_, entry, data_.problems, &written);
+    auto prepared = closedModule(module_, entry, data_.problems, &written);
     if (!prepared) return Error{Error::Input, ""};
     const FuncId own = prepared->findFunction(module_.strings[module_[entry].name]);
     auto trace = traceCollectives(*prepared, propagation(), {}, data_.problems, own);
@@ -107,7 +95,7 @@ private:
       Diagnostics quiet;
       if (!loadText(std::move(text), options_.read, edited, quiet)) return std::nullopt;
       const FuncId f = edited.findFunction(name_);
-      return f.valid() ? closed(std::move(edited), f, quiet) : std::nullopt;
+      return f.valid() ? closedModule(std::move(edited), f, quiet) : std::nullopt;
     };
     report_ = explainCollectives(*prepared, *trace, how, again);
     index_.emplace(data_.source);

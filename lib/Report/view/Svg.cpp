@@ -3,6 +3,7 @@
 #include "dtc/Report/view/View.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 namespace dtc {
@@ -92,6 +93,30 @@ void Svg::curve(std::span<const Point> points, std::string_view cls) {
   hasArrows_ = true;
 }
 
+void Svg::arrow(std::span<const Point> points, std::string_view cls, double width, std::string_view tip) {
+  constexpr double kLength = 8, kHalf = 3.5;
+  if (points.size() < 2) return;
+  const Point end = points.back();
+  Point before = points[points.size() - 2];
+  for (size_t i = points.size() - 1; i-- > 0 && before.x == end.x && before.y == end.y;) before = points[i];
+  const double length = std::max(std::hypot(end.x - before.x, end.y - before.y), 1e-6);
+  const double dx = (end.x - before.x) / length, dy = (end.y - before.y) / length;
+  const Point foot{end.x - dx * kLength, end.y - dy * kLength};
+  std::string where;
+  for (size_t i = 0; i < points.size(); ++i) {
+    const Point& p = i + 1 == points.size() ? foot : points[i]; // a wide line would cover the tip
+    where += (i == 0 ? "M" : i > 1 ? " " : points.size() < 4 ? "L" : "C") + number(p.x) + " " + number(p.y);
+    reach(static_cast<size_t>(std::max(p.x, 0.0)), static_cast<size_t>(std::max(p.y, 0.0)));
+  }
+  const std::string own(cls.empty() ? "" : " " + std::string(cls));
+  body_ += withTip("<path d=\"" + where + "\" class=\"edge" + own +
+                       "\" style=\"stroke-width:" + number(width) + "\"",
+                   tip);
+  body_ += "<path d=\"M" + number(end.x) + " " + number(end.y) + "L" + number(foot.x - dy * kHalf) + " " +
+           number(foot.y + dx * kHalf) + "L" + number(foot.x + dy * kHalf) + " " +
+           number(foot.y - dx * kHalf) + "z\" class=\"head" + own + "\"/>\n";
+}
+
 void Svg::circle(Point center, std::string_view cls, std::string_view tip) {
   body_ += withTip("<circle cx=\"" + number(center.x) + "\" cy=\"" + number(center.y) +
                        "\" r=\"3\" class=\"" + std::string(cls) + "\"",
@@ -103,11 +128,17 @@ std::string Svg::finish(std::string_view style) const {
   constexpr std::string_view kStyle =
       "text{font:13px monospace;fill:#222}.title{font-weight:bold}.fact{fill:#555}.mid{text-anchor:middle}"
       "rect{fill:#eef;stroke:#446}.pending{stroke-dasharray:4 2;stroke-width:2}.frame{fill:none;stroke:#aaa}"
-      ".edge{stroke:#888}.arrow{fill:none;stroke:#888}.collective{fill:#fed}.busy{fill:#cfe2f3}.busy.thin{"
+      ".given{fill:#e3e3e3}.result{fill:#d5efdf}.edge{stroke:#888}.arrow{fill:none;stroke:#888}.collective{"
+      "fill:#fed}.busy{fill:#cfe2f3}.busy.thin{"
       "fill:#9fc5e8}.collective.thin{fill:#f0b27a}"
       ".peak{stroke:#b3261e;stroke-dasharray:5 3}.end{text-anchor:end}.rest{fill:#"
       "eee}.exposed{fill:#b3261e;stroke:none}.waits{fill:#fff;stroke:#8250df;stroke-dasharray:2 "
-      "2}.thin{stroke:none}.grid{stroke:#ddd}.page{fill:#fff;stroke:none}";
+      "2}.thin{stroke:none}.grid{stroke:#ddd}.page{fill:#fff;stroke:none}.on{fill:#222}"
+      "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.fact{fill:#9da7b3}.page{fill:#0d1117}rect{fill:#"
+      "1f2a44;"
+      "stroke:#8b98ad}.frame{stroke:#555}.given,.rest{fill:#30363d}.result{fill:#12382d}.busy{fill:#1d3b57}."
+      "busy.thin{"
+      "fill:#35648f}.collective{fill:#5a3a1b}.waits{fill:#0d1117}.grid{stroke:#30363d}}";
   constexpr const char* kArrow = "<defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7.5\" refY=\"4\" "
                                  "markerWidth=\"8\" markerHeight=\"8\" "
                                  "markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" "
@@ -120,7 +151,8 @@ std::string Svg::finish(std::string_view style) const {
 
 std::string htmlPage(std::string_view title, std::string_view svg) {
   return "<!DOCTYPE html>\n<html>\n<head>\n<meta charset=\"utf-8\">\n<title>" + escapedXml(title) +
-         "</title>\n</head>\n<body>\n" + std::string(svg) + "</body>\n</html>\n";
+         "</title>\n<style>:root{color-scheme:light dark}</style>\n</head>\n<body>\n" + std::string(svg) +
+         "</body>\n</html>\n";
 }
 
 } // namespace dtc

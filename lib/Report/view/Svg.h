@@ -24,6 +24,8 @@ public:
   void path(std::span<const Point> points, std::string_view cls, std::string_view tip = {});
   // A line of cubic Bezier curves, the first point and three for each, with an arrow at its end.
   void curve(std::span<const Point> points, std::string_view cls);
+  // The same, `width` pixels wide, whose arrow is a shape of its own, with the class "head": in the color of `cls`.
+  void arrow(std::span<const Point> points, std::string_view cls, double width, std::string_view tip = {});
   void circle(Point center, std::string_view cls, std::string_view tip = {});
   // The complete file, with the style sheet of drawings, or another one.
   [[nodiscard]] std::string finish(std::string_view style = {}) const;

@@ -154,8 +154,13 @@ ViewGrid shardingGrid(const Module& m, std::string_view name, TypeId global, Sha
   else
     legend += "; * means every index along that axis, + every index with its partial value";
   g.facts.push_back(legend);
-  for (size_t d = 0; d < p->sizes.size(); ++d)
-    g.dims.push_back({"dim " + std::to_string(d), p->count(d), [p, d](int64_t i) { return p->label(d, i); }});
+  for (size_t d = 0; d < p->sizes.size(); ++d) {
+    ViewGrid::Dim dim{
+        "dim " + std::to_string(d), p->count(d), [p, d](int64_t i) { return p->label(d, i); }, {}};
+    if (p->sizes[d])
+      dim.size = [p, d](int64_t i) { return shardInterval(*p->sizes[d], p->count(d), i).size(); };
+    g.dims.push_back(std::move(dim));
+  }
   g.cell = [p](std::span<const int64_t> at) { return p->holders(at); };
   g.marked = [p](std::span<const int64_t>) { return !p->sharding.pending.empty(); };
   return g;
@@ -168,7 +173,7 @@ ViewGrid meshGrid(const Module& m, MeshId id) {
   for (const MeshAxis& a : mesh->axes) {
     std::string name(m.strings[a.name]);
     g.title += (g.dims.empty() ? "" : ", ") + name + "=" + std::to_string(a.size);
-    g.dims.push_back({"", a.size, [name](int64_t i) { return name + "=" + std::to_string(i); }});
+    g.dims.push_back({"", a.size, [name](int64_t i) { return name + "=" + std::to_string(i); }, {}});
   }
   g.title += "]";
   const int64_t n = mesh->numDevices();

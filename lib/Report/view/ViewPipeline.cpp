@@ -105,7 +105,7 @@ size_t drawPipeline(Svg& svg, const PipelineRun& run, size_t top) {
       const std::string text = labelOf(run, a);
       svg.box(x, y, end - x, kRow - 4, "cell", text + "\n" + timeText(a.begin) + " to " + timeText(a.end),
               kFills[static_cast<size_t>(a.phase)]);
-      if (text.size() * kLetterWidth + 4 <= end - x) svg.text(x + 3, y + 17, text, "fact");
+      if (text.size() * kLetterWidth + 4 <= end - x) svg.text(x + 3, y + 17, text, "on");
     }
   }
   const size_t axis = top + 20 + run.order.size() * kRow + 10;

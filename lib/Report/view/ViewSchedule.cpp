@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_set>
 
 namespace dtc {
 static std::string axesText(const Module& m, OpId o) {
@@ -36,8 +37,8 @@ static ViewSchedule::Step stepOf(const Module& m, OpId o, const Naming& names, c
   if (AttrId kind = m.attr(o, "kind"); kind.valid() && record.regions == RegionKind::Fused)
     step.what = std::string(m.strings[m.attrs[kind].text]);
   for (uint32_t r = 0; r < m[o].numResults; ++r) step.result += (r ? ", " : "") + names(m.result(o, r));
-  const std::string of = labels.step(o);
-  step.label = labels.kind(o) + (of.empty() ? "" : " ") + of;
+  step.kind = labels.kind(o), step.value = labels.step(o);
+  step.label = step.kind + (step.value.empty() ? "" : " ") + step.value;
   return step;
 }
 
@@ -63,8 +64,15 @@ Result<ViewSchedule> viewSchedule(const Module& m, FuncId f) {
     s.steps.push_back(stepOf(m, o, names, labels));
   }
   for (; filled < stepAt.size() && !s.steps.empty(); ++filled) stepAt[filled] = s.steps.size() - 1;
-  for (const MemoryPlan::Buffer& b : plan->buffers) {
-    ViewSchedule::Buffer buffer{names(b.value), labels.buffer(b.value), b.offset, b.bytes, {}};
+  const std::vector<ValueId>& yields = m[m[f].body].yields;
+  std::unordered_set<uint32_t> returned; // buffers
+  for (const MemoryPlan::Held& h : plan->values)
+    if (std::ranges::find(yields, h.value) != yields.end()) returned.insert(h.buffer);
+  for (size_t i = 0; i < plan->buffers.size(); ++i) {
+    const MemoryPlan::Buffer& b = plan->buffers[i];
+    ViewSchedule::Buffer buffer{names(b.value), labels.buffer(b.value), b.offset, b.bytes};
+    buffer.argument = m[b.value].kind == ValueKind::BlockArg && BlockId(m[b.value].owner) == m[f].body;
+    buffer.returned = returned.contains(static_cast<uint32_t>(i));
     for (const MemoryPlan::Range& r : b.live) {
       const size_t last = std::min<size_t>(r.last, stepAt.size() - 1);
       buffer.live.emplace_back(stepAt[std::min<size_t>(r.first, last)], stepAt[last]);
@@ -82,7 +90,7 @@ std::string scheduleText(const ViewSchedule& s, size_t columns) {
   int64_t max = 1;
   for (const auto& step : s.steps) {
     stream = std::max(stream, step.stream.size());
-    what = std::max(what, step.what.size());
+    what = std::max(what, step.kind.size());
     max = std::max(max, step.live);
   }
   const size_t fixed = 6 + stream + 2 + what + 2 + 11 + 2, bar = 20;
@@ -92,13 +100,13 @@ std::string scheduleText(const ViewSchedule& s, size_t columns) {
     return text + std::string(width - std::min(width, text.size()) + 2, ' ');
   };
   std::string text = s.title + "; arena " + bytesText(s.arena) + "\n" + " step  " + cell("stream", stream) +
-                     cell("what", what) + cell("result", name - 2) + "    in use\n";
+                     cell("what", what) + cell("value", name - 2) + "    in use\n";
   for (size_t i = 0; i < s.steps.size(); ++i) {
     const auto& step = s.steps[i];
     std::string number = std::to_string(i), bytes = bytesText(step.live);
     std::string line =
         std::string(5 - std::min<size_t>(5, number.size()), ' ') + number + "  " + cell(step.stream, stream) +
-        cell(step.what, what) + cell(step.result, name - 2) +
+        cell(step.kind, what) + cell(step.value, name - 2) +
         std::string(10 - std::min<size_t>(10, bytes.size()), ' ') + bytes + " " +
         std::string(static_cast<size_t>(static_cast<double>(step.live) / static_cast<double>(max) *
                                         static_cast<double>(bar - 2)),
@@ -126,7 +134,7 @@ public:
     offsets();
     peak();
     steps();
-    return top_ + kTall + 40;
+    return legend(top_ + kTall + 44);
   }
 
 private:
@@ -142,7 +150,8 @@ private:
                  y = row(static_cast<double>(b.offset + b.bytes)),
                  height = std::max<size_t>(row(static_cast<double>(b.offset)) - y, 1);
     const std::string thin = width < 3 || height < 3 ? " thin" : "";
-    svg_.box(x, y, width, height, "cell" + thin,
+    const std::string kind = b.argument ? "given" : b.returned ? "result" : "cell";
+    svg_.box(x, y, width, height, kind + thin,
              b.label + "\n" + bytesText(b.bytes) + " at " + std::to_string(b.offset) + "\nsteps " +
                  std::to_string(first) + " to " + std::to_string(last));
     const size_t letters = width > 8 ? (width - 8) / kLetterWidth : 0;
@@ -150,12 +159,24 @@ private:
       svg_.text(x + 4, y + height / 2 + 5, shortened(b.label, letters), "fact");
   }
 
+  size_t legend(size_t y) {
+    size_t x = kLeft;
+    for (const auto& [cls, text] :
+         {std::pair("given", "argument"), std::pair("result", "result"), std::pair("cell", "computed")}) {
+      svg_.box(x, y - 11, 20, 14, cls);
+      svg_.text(x + 28, y, text, "fact");
+      x += 140;
+    }
+    return y + 6;
+  }
+
   void offsets() {
-    for (int quarter = 0; quarter <= 4; ++quarter) {
-      const double offset = arena_ * quarter / 4;
+    double step = 1; // a power of two: 4 to 8 of them
+    while (step * 8 < arena_) step *= 2;
+    for (double offset = 0; offset <= arena_; offset += step) {
       const size_t y = row(offset);
       svg_.line(kLeft - 5, y, kLeft, y);
-      svg_.text(kLeft - 8, y + 5, quarter == 0 ? "0" : bytesText(static_cast<int64_t>(offset)), "fact end");
+      svg_.text(kLeft - 8, y + 5, offset == 0 ? "0" : bytesText(static_cast<int64_t>(offset)), "fact end");
     }
   }
 

@@ -1,10 +1,12 @@
 // A program over time: the streams of each of its functions, with the waits of devices for others.
 #include "dtc/IR/DevicePrograms.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/Report/view/View.h"
 #include "explain/ReportText.h"
 #include "explain/StepNames.h"
 #include "timeline/Timeline.h"
 #include "view/Axis.h"
+#include "view/Palette.h"
 #include "view/PipelineDrawing.h"
 #include "view/Svg.h"
 
@@ -58,7 +60,7 @@ std::string streamRow(const ViewTimeline& f, size_t stream, size_t room) {
   return row;
 }
 
-constexpr size_t kTimesLeft = 130, kTimesWidth = 1000, kTimesLane = 24, kMarked = 4;
+constexpr size_t kTimesLeft = 130, kTimesWidth = 1000, kTimesLane = 28, kMarked = 4;
 
 class TimelineDrawing {
 public:
@@ -95,7 +97,8 @@ private:
     const std::string tip = b.text + "\n" + timeText(b.seconds) + " from " + timeText(b.begin) +
                             (b.exposed > 0 ? "\nexposed: " + timeText(b.exposed) : "");
     const std::string cls = b.repeats ? "rest" : b.stream > 0 ? "collective" : "busy";
-    svg_.box(x, y, end - x, kTimesLane - 6, cls + (end - x < 3 ? " thin" : ""), tip);
+    svg_.box(x, y, end - x, kTimesLane - 6, cls + (end - x < 3 ? " thin" : ""), tip,
+             f_.colors[b.stream].empty() ? "" : f_.colors[b.stream] + ";fill-opacity:0.4");
     const size_t letters = end - x > 8 ? (end - x - 8) / kLetterWidth : 0;
     if (letters >= std::min(b.text.size(), b.text.find(' ') + 4))
       svg_.text(x + 4, y + 13, shortened(b.text, letters), "fact");
@@ -110,17 +113,27 @@ private:
 
 } // namespace
 
+// Of "tp, dp": that of tp.
+static std::string colorOf(const std::string& stream, const std::vector<std::string>& mesh) {
+  const auto axis = std::ranges::find(mesh, stream.substr(0, stream.find_first_of(",:")));
+  if (axis == mesh.end()) return {};
+  return kAxisColors[std::min<size_t>(static_cast<size_t>(axis - mesh.begin()), kAxisColors.size() - 1)];
+}
+
 ViewTimelines viewTimelines(Module& m, FuncId entry) {
   const std::vector<Timeline> timelines = timelinesOf(m, entry);
   const std::vector<FuncId> functions = functionsOfProgram(m, entry);
   ViewTimelines out;
   out.idleShare = idleShare(m, entry, timelines);
+  std::vector<std::string> mesh; // its axes
+  for (const MeshAxis& a : meshValueOf(m, entry).axes) mesh.emplace_back(m.strings[a.name]);
   for (size_t i = 0; i < functions.size(); ++i) {
     const Timeline& t = timelines[i];
     const std::string devices = devicesText(m, functions[i]);
     ViewTimeline& f = out.functions.emplace_back();
     f.title = devices.empty() ? "each device" : devices;
     f.streams = t.streams, f.seconds = t.seconds;
+    for (const std::string& stream : t.streams) f.colors.push_back(colorOf(stream, mesh));
     f.computing = t.computeSeconds, f.exposed = t.exposedSeconds, f.waiting = t.waitSeconds;
     const StepNames names(m, functions[i]);
     for (const TimelineStep& s : t.steps)

@@ -1,6 +1,7 @@
 #pragma once
 // report: one self-contained page of a program: its source with shardings and costs, its graph, shards, schedule,
 // memory, communication and kernels. docs/report.md documents the data and the page.
+#include "dtc/Passes/propagate/Propagate.h"
 #include "dtc/Report/trace/MeasuredTrace.h"
 #include "dtc/Session/ProgramText.h"
 #include "dtc/Support/Progress.h"
@@ -32,5 +33,10 @@ struct ProgramData {
 [[nodiscard]] std::string reportJson(std::span<const ProgramData>);
 // The page with that document in it.
 [[nodiscard]] std::string reportPage(std::span<const ProgramData>);
+
+// The graph of the page as one SVG, of a global or propagated program: with propagated shardings, collectives and
+// folded layers. Errors of the program are in `diags`; the message is then empty.
+[[nodiscard]] Result<std::string> programGraphSvg(const Module&, FuncId entry, const PropagateOptions&,
+                                                  Diagnostics& diags);
 
 } // namespace dtc

@@ -17,6 +17,7 @@ struct ViewGrid {
     std::string name; // "dim 0"; "" where the labels contain it
     int64_t count = 1;
     std::function<std::string(int64_t)> label; // "0..31"
+    std::function<int64_t(int64_t)> size;      // of a segment, for drawings to scale; none: not known
   };
   std::string title;              // "%h: f32[64, 512] @pod{dp, _}"
   std::vector<std::string> facts; // lines below it
@@ -58,12 +59,14 @@ struct ViewSchedule {
     std::string stream; // "compute", "comm tp"
     std::string what;   // "gemm", "all_reduce"
     std::string result; // "%h, %b"
-    std::string label;  // in drawings, in the user's names: "matmul partial %h"
-    int64_t live = 0;   // live bytes during the step
+    // In the user's names: "matmul", "partial %h", and both.
+    std::string kind, value, label;
+    int64_t live = 0; // live bytes during the step
   };
   struct Buffer {
     std::string value, label;
     int64_t offset = 0, bytes = 0;
+    bool argument = false, returned = false;
     std::vector<std::pair<size_t, size_t>> live; // first and last step, inclusive
   };
   std::string title;
@@ -83,6 +86,7 @@ struct ViewTimeline {
   };
   std::string title; // "devices [0]"
   std::vector<std::string> streams;
+  std::vector<std::string> colors; // of each stream: of its first mesh axis, or ""
   std::vector<Bar> bars;
   double seconds = 0; // of the program
   double computing = 0, exposed = 0, waiting = 0;

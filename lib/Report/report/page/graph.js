@@ -5,10 +5,10 @@ panes.push(graphPane);
 graphPane.draw = (pane) => {
   const g = state.program.graph;
   if (!g) { pane.append(missing("graph")); return; }
-  const clusters = g.drawings[0].nodes.filter((n) => n.kind === "cluster");
+  const clusters = g.drawings.flatMap((d) => d.nodes).filter((n) => n.kind === "cluster");
   const box = el("div", {class: "draw graph", tabindex: 0, role: "img", "aria-label": "graph of the program"});
   const fit = () => { fitGraph(box, true); };
-  const all = (open) => { graphPane.open = new Set(open ? clusters.map((c) => g.drawings[0].nodes.indexOf(c)) : []); render(box); fit(); };
+  const all = (open) => { graphPane.open = new Set(open ? clusters.map((c) => c.drawing) : []); render(box); fit(); };
   const button = (text, title, click) => el("button", {title, on: {click}}, text);
   pane.append(el("div", {class: "bar"}, button("−", "zoom out", () => graphPane.zoom(0.7, box.clientWidth / 2, box.clientHeight / 2)),
     button("+", "zoom in", () => graphPane.zoom(1.4, box.clientWidth / 2, box.clientHeight / 2)), button("Fit", "the whole graph", fit),
@@ -68,42 +68,40 @@ function stretch(ranges) {
   };
 }
 
-function render(box) {
-  const g = state.program.graph, top = g.drawings[0], pad = 12, head = 20;
-  const inner = (n) => g.drawings[n.drawing];
-  const opened = top.nodes.map((n, i) => [n, i]).filter(([n, i]) => n.kind === "cluster" && graphPane.open.has(i));
-  const toX = stretch(opened.map(([n]) => ({from: n.box[0], to: n.box[0] + n.box[2], size: inner(n).width + 2 * pad})));
-  const toY = stretch(opened.map(([n]) => ({from: n.box[1], to: n.box[1] + n.box[3], size: inner(n).height + 2 * pad + head})));
+// A drawing with what is unfolded in it: its element and size. Adds the frames of what is unfolded, with their boxes.
+function renderDrawing(number, frames) {
+  const g = state.program.graph, top = g.drawings[number], pad = 12, head = 20, inside = new Map();
+  const isOpen = (n) => n.kind === "cluster" && graphPane.open.has(n.drawing);
+  for (const n of top.nodes) if (isOpen(n)) { const own = []; inside.set(n, {...renderDrawing(n.drawing, own), frames: own}); }
+  const toX = stretch([...inside].map(([n, d]) => ({from: n.box[0], to: n.box[0] + n.box[2], size: d.width + 2 * pad})));
+  const toY = stretch([...inside].map(([n, d]) => ({from: n.box[1], to: n.box[1] + n.box[3], size: d.height + 2 * pad + head})));
   const root = draw("g");
-  graphPane.frames = new Map();
-  graphPane.size = {width: toX(top.width), height: toY(top.height)};
-  const shown = top.nodes.map((n, i) => {
-    const x0 = toX(n.box[0]), y0 = toY(n.box[1]), x1 = toX(n.box[0] + n.box[2]), y1 = toY(n.box[1] + n.box[3]);
-    const unfolded = n.kind === "cluster" && graphPane.open.has(i);
-    const w = unfolded ? Math.max(x1 - x0, inner(n).width + 2 * pad) : n.box[2], h = unfolded ? y1 - y0 : n.box[3];
+  const shown = top.nodes.map((n) => {
+    const x0 = toX(n.box[0]), y0 = toY(n.box[1]), x1 = toX(n.box[0] + n.box[2]), y1 = toY(n.box[1] + n.box[3]), d = inside.get(n);
+    const w = d ? Math.max(x1 - x0, d.width + 2 * pad) : n.box[2], h = d ? y1 - y0 : n.box[3];
     return [(x0 + x1 - w) / 2, (y0 + y1 - h) / 2, w, h];
   });
   drawEdges(root, top, (x, y) => [toX(x), toY(y)], shown);
   top.nodes.forEach((n, i) => {
-    const [x, y, w, h] = shown[i];
-    if (n.kind === "cluster" && graphPane.open.has(i)) {
-      const d = inner(n);
-      const frame = draw("g", {class: "node cluster open", "data-k": "", "data-n": i}, draw("rect", {class: "shape", x, y, width: w, height: h, rx: 6, style: "fill:var(--pane)"}),
-        draw("text", {x: x + 8, y: y + 15, style: "font-weight:600"}, "▾ " + n.name + (n.equal > 1 ? " (" + n.equal + " equal layers)" : "")));
-      frame.addEventListener("click", (e) => { e.stopPropagation(); toggleCluster(i); });
-      root.append(frame);
-      graphPane.frames.set(i, {x, y, w, h});
-      const inside = draw("g", {transform: `translate(${x + (w - d.width) / 2} ${y + (h - d.height + head) / 2})`});
-      drawEdges(inside, d, (x, y) => [x, y]);
-      d.nodes.forEach((m, k) => inside.append(drawNode(m, k, m.box[0], m.box[1])));
-      root.append(inside);
-    } else {
-      root.append(drawNode(n, i, x, y, n.kind === "cluster" ? i : -1));
-    }
+    const [x, y, w, h] = shown[i], d = inside.get(n);
+    if (!d) { root.append(drawNode(n, i, x, y, n.kind === "cluster" ? n.drawing : -1)); return; }
+    const frame = draw("g", {class: "node cluster open", "data-k": "", "data-n": i}, draw("rect", {class: "shape", x, y, width: w, height: h, rx: 6, style: "fill:var(--pane)"}),
+      draw("text", {x: x + 8, y: y + 15, style: "font-weight:600"}, "▾ " + n.name + (n.equal > 1 ? " (" + n.equal + " equal layers)" : "")));
+    frame.addEventListener("click", (e) => { e.stopPropagation(); toggleCluster(n.drawing); });
+    const dx = x + (w - d.width) / 2, dy = y + (h - d.height + head) / 2;
+    d.root.setAttribute("transform", `translate(${dx} ${dy})`);
+    root.append(frame, d.root);
+    frames.push({drawing: n.drawing, x, y, w, h}, ...d.frames.map((f) => ({...f, x: f.x + dx, y: f.y + dy})));
   });
-  const svg = draw("svg", {width: "100%", height: "100%"}, draw("defs", {}, arrow("tip", "var(--box-line)"), state.program.axes.map((a, i) => arrow("tip" + i, axisColor(a)))), root);
+  return {root, width: toX(top.width), height: toY(top.height)};
+}
+function render(box) {
+  const frames = [], {root, width, height} = renderDrawing(0, frames), outer = draw("g", {}, root);
+  graphPane.frames = new Map(frames.map((f) => [f.drawing, f]));
+  graphPane.size = {width, height};
+  const svg = draw("svg", {width: "100%", height: "100%"}, draw("defs", {}, arrow("tip", "var(--box-line)"), state.program.axes.map((a, i) => arrow("tip" + i, axisColor(a)))), outer);
   box.replaceChildren(svg);
-  graphPane.place = () => root.setAttribute("transform", `translate(${graphPane.view.x} ${graphPane.view.y}) scale(${graphPane.view.scale})`);
+  graphPane.place = () => outer.setAttribute("transform", `translate(${graphPane.view.x} ${graphPane.view.y}) scale(${graphPane.view.scale})`);
   graphPane.place();
   paint(box);
 }
@@ -156,7 +154,7 @@ function drawEdges(root, drawing, at, shown) {
 const nodeColors = {op: "var(--box)", argument: "var(--page)", results: "var(--page)", port: "var(--page)", cluster: "var(--pane)"};
 function drawNode(n, number, x, y, cluster = -1) {
   const [, , w, h] = n.box;
-  const node = draw("g", {class: "node " + n.kind, "data-n": number, transform: `translate(${x} ${y})`, "data-k": keys((n.values || []).slice(0, n.kind === "cluster" ? 9999 : 9).map((v) => "v" + v), n.line >= 0 ? "l" + n.line : [], (n.lines || []).map((l) => "l" + l), (n.collectives || []).map((c) => "c" + c))},
+  const node = draw("g", {class: "node " + n.kind, "data-n": number, transform: `translate(${x} ${y})`, "data-k": keys((n.values || []).slice(0, n.lines ? 9999 : 9).map((v) => "v" + v), n.line >= 0 ? "l" + n.line : [], (n.lines || []).map((l) => "l" + l), (n.collectives || []).map((c) => "c" + c))},
     draw("rect", {class: "shape", width: w, height: h, rx: n.kind === "argument" || n.kind === "port" ? 10 : 3, style: `fill:${n.backward ? tint(palette[2], n.kind === "cluster" ? 12 : 22) : nodeColors[n.kind]}` + (n.kind === "port" ? ";stroke-dasharray:3 2" : "")}));
   n.text.forEach((t, i) => node.append(draw("text", {x: 8, y: 15 + 15 * i, class: i && n.kind !== "cluster" ? "dim" : "", style: i ? "" : "font-weight:600"}, t)));
   const messages = new Map(); // by what is written: its color and number
