@@ -216,7 +216,7 @@ Result<int> explainWhole(Environment& env, const ExplainFlags& o, Module& m, Fun
                         step ? &*step : nullptr));
   else
     env.out((o.limits ? limitsText(report) : collectivesText(report, decisions, {o.full, o.top})) +
-            (step ? stepCostText(*step) : ""));
+            (step ? stepCostText(*step) + stepMessagesText(*step, report) : ""));
   return kExitDone;
 }
 

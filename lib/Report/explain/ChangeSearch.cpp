@@ -1,5 +1,6 @@
 #include "explain/ChangeSearch.h"
 
+#include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/text/Text.h"
 #include "dtc/StableHlo/export/Export.h"
@@ -9,6 +10,8 @@
 namespace dtc {
 
 constexpr size_t kMaxAnnotations = 8; // of one collective that are tried
+constexpr double kDeviceBytes =
+    80e9; // memory of a device: what needs more for arguments alone is not advised
 
 static OpId neededBy(const Module& m, const Reasons& reasons, OpId source) {
   const ReshardReason* r = reasons.reshard(source);
@@ -77,6 +80,13 @@ ChangeSearch::Trial ChangeSearch::judge(CollectiveTrace& t) const {
   out.valid = true;
   out.seconds = time.computeSeconds + time.commSeconds;
   out.collectives = t.collectives.size();
+  for (FuncId f : t.local.order) {
+    if (!t.local[f].spmd) continue;
+    const Mesh mesh = meshValueOf(t.local, f);
+    for (const FuncArg& a : t.local[f].args)
+      out.argumentBytes +=
+          static_cast<double>(largestBytes(t.local, t.local[a.value].type, mesh).value_or(0));
+  }
   const Reasons reasons(t.propagated, t.report);
   for (const TracedCollective& c : t.collectives) {
     for (const Need& n : needsOf(t, reasons, c))
@@ -199,6 +209,10 @@ bool ChangeSearch::best(const TracedCollective& c, const std::vector<Edits>& tri
     const Trial* t = trial(edits);
     if (!t || !isRemovedBy(c, *t) || (cheapest && t->seconds >= cheapest->seconds)) continue;
     if (t->collectives >= now_.collectives && t->seconds >= now_.seconds) continue; // it only moves elsewhere
+    if (t->argumentBytes > std::max(kDeviceBytes, now_.argumentBytes)) {
+      tooLarge_ = true;
+      continue;
+    }
     cheapest = t;
     out.change = edits;
     out.secondsAfter = t->seconds;
@@ -209,6 +223,7 @@ bool ChangeSearch::best(const TracedCollective& c, const std::vector<Edits>& tri
 
 void ChangeSearch::search(const TracedCollective& c, ProgramCollective& out) {
   std::vector<Edits> single, all;
+  tooLarge_ = false;
   if (!c.sources.empty()) candidates(c, single);
   if (single.empty()) {
     const bool annotated = std::ranges::any_of(out.sources, [](const ProgramCollective::Source& s) {
@@ -231,8 +246,11 @@ void ChangeSearch::search(const TracedCollective& c, ProgramCollective& out) {
       every.push_back(e[0]);
   if (every.size() > 2) all.push_back(every);
   if (best(c, all, out)) return;
-  out.noChange = exhausted_ ? "the program is too large to try more changes"
-                            : "no change of the annotations that cause it removes it";
+  out.noChange = tooLarge_
+                     ? "each change of the annotations that removes it needs more than 80 GB of a device's "
+                       "memory for arguments"
+                 : exhausted_ ? "the program is too large to try more changes"
+                              : "no change of the annotations that cause it removes it";
 }
 
 } // namespace dtc

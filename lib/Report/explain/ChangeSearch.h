@@ -26,7 +26,8 @@ private:
   };
   struct Trial {
     bool valid = false;
-    double seconds = 0; // computing and communicating
+    double seconds = 0;       // computing and communicating
+    double argumentBytes = 0; // of a device
     size_t collectives = 0;
     std::map<std::pair<Need, std::string>, int> needs; // by axis: number of collectives
     std::set<std::string> keys;
@@ -52,7 +53,8 @@ private:
   mutable std::optional<Module> scratch_; // tables for shardings that are only printed
   Trial now_;
   int64_t work_ = 0;
-  bool exhausted_ = false;
+  bool exhausted_ = false,
+       tooLarge_ = false; // of the last search: a change does not fit into a device's memory
   std::map<std::string, Trial> trials_;
 };
 

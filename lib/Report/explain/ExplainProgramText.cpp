@@ -405,15 +405,16 @@ std::string collectivesText(const ProgramReport& r, const std::vector<ExplainDec
 
 std::string limitsText(const ProgramReport& r) {
   if (r.axes.empty()) return "the program does not communicate\n";
-  std::vector<Row> rows = {{"axis", "messages", "received", "time", "latency bound", "exposed at least"}};
+  std::vector<Row> rows = {{"axis", "messages", "received", "time", "latency bound", "exposed"}};
   for (const AxisCost& a : r.axes)
     rows.push_back({a.axis, std::to_string(a.count), bytesText(a.bytesReceived), timeText(a.seconds),
                     timeText(a.latencySeconds), timeText(a.exposedSeconds)});
   std::string out = table(rows);
-  out +=
-      "latency bound: the time of the messages with no payload; exposed: the time that computation (" +
-      timeText(r.computeSeconds) +
-      ") waits\nif each message starts when its operand is available and overlaps with all independent ops\n";
+  out += "latency bound: the time of the messages with no payload; exposed: the time that computation (" +
+         timeText(r.computeSeconds) +
+         ") waits\nif ops run in the order of the program and each message overlaps with the independent "
+         "ones after "
+         "it;\nthe schedule reorders steps, and divides matmuls into rings\n";
   return out + unknownText(r) + ringsText(r);
 }
 

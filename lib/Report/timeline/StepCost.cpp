@@ -57,14 +57,15 @@ private:
   std::vector<Sum> sums_;
 };
 
-// The sums of the messages of a function, for its device that receives most.
+// The sums of the messages of a function, for its device that receives most. `labelOf`: of a step.
+template <class LabelOf>
 std::vector<SummaryRow> messagesOf(const Module& m, const Timeline& t, const Mesh& mesh,
-                                   const std::vector<int64_t>& devices) {
+                                   const std::vector<int64_t>& devices, const LabelOf& labelOf) {
   std::vector<SummaryRow> rows;
   P2pBytes p2p(m, mesh);
   for (const TimelineStep& s : t.steps) {
     if (s.kind != TimelineStep::Communicate) continue;
-    const std::string& label = t.streams[s.stream];
+    const std::string label = labelOf(s);
     auto row = std::ranges::find(rows, label, &SummaryRow::label);
     if (row == rows.end()) row = rows.insert(rows.end(), SummaryRow{label});
     row->count += static_cast<int64_t>(std::min(s.times, 1e15));
@@ -115,9 +116,14 @@ std::optional<StepCost> stepCostOf(Module& m, FuncId entry) {
     std::vector<int64_t> devices;
     for (size_t d = 0; d < programs.of.size(); ++d)
       if (programs.of[d] == f) devices.push_back(static_cast<int64_t>(d));
-    std::vector<SummaryRow> rows = messagesOf(m, t, mesh, devices);
+    std::vector<SummaryRow> rows =
+        messagesOf(m, t, mesh, devices, [&](const TimelineStep& s) { return t.streams[s.stream]; });
     const double bytes = bytesOfRows(rows);
-    if (bytes > most) most = bytes, out.axes = std::move(rows);
+    if (bytes <= most) continue;
+    most = bytes, out.axes = std::move(rows);
+    out.kinds = messagesOf(m, t, mesh, devices, [&](const TimelineStep& s) {
+      return std::string(collectiveName(m.record(s.op).collective));
+    });
   }
   out.bytesReceived = static_cast<int64_t>(std::llround(std::clamp(most, 0.0, 9e18)));
   return out;
@@ -133,18 +139,39 @@ std::optional<StepCost> stepCostOf(const Module& program, FuncId entry, const Lo
 }
 
 nlohmann::ordered_json stepCostJson(const StepCost& c) {
-  auto axes = nlohmann::ordered_json::array();
-  for (const SummaryRow& r : c.axes)
-    axes.push_back({{"label", r.label},
-                    {"count", r.count},
-                    {"bytes_received", std::llround(std::min(r.bytes, 9e18))},
-                    {"seconds", r.seconds}});
+  const auto rowsJson = [](const std::vector<SummaryRow>& rows) {
+    auto out = nlohmann::ordered_json::array();
+    for (const SummaryRow& r : rows)
+      out.push_back({{"label", r.label},
+                     {"count", r.count},
+                     {"bytes_received", std::llround(std::min(r.bytes, 9e18))},
+                     {"seconds", r.seconds}});
+    return out;
+  };
   return {{"target", c.target},
           {"seconds", c.seconds},
           {"bytes_received", c.bytesReceived},
           {"memory_bytes", c.memoryBytes},
           {"complete", c.complete},
-          {"axes", std::move(axes)}};
+          {"axes", rowsJson(c.axes)},
+          {"kinds", rowsJson(c.kinds)}};
+}
+
+std::string stepMessagesText(const StepCost& c, const ProgramReport& r) {
+  const auto countsOf = [](const std::vector<SummaryRow>& rows) {
+    std::map<std::string, int64_t> out;
+    for (const SummaryRow& row : rows) out[row.label] += row.count;
+    return out;
+  };
+  if (countsOf(c.kinds) == countsOf(r.summary.kinds)) return "";
+  return "its messages: " +
+         (c.kinds.empty() ? "none"
+                          : joined(c.kinds, "; ",
+                                   [](const SummaryRow& row) {
+                                     return std::to_string(row.count) + " " + row.label + ", " +
+                                            bytesText(std::llround(std::min(row.bytes, 9e18)));
+                                   })) +
+         "\n";
 }
 
 std::string stepCostText(const StepCost& c) {

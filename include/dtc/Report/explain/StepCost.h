@@ -14,7 +14,8 @@ struct StepCost {
   int64_t bytesReceived = 0; // by the device that receives most
   int64_t memoryBytes = 0;   // the arena of the device that needs most
   bool complete = true;      // false: an unknown size counts as nothing, an unknown loop as one iteration
-  std::vector<SummaryRow> axes; // messages of the device that receives most, in order of decreasing time
+  // Messages of the device that receives most, in order of decreasing time: by axis and by kind.
+  std::vector<SummaryRow> axes, kinds;
 };
 
 // Of a placed program. Nothing if it has no memory plan.
@@ -26,5 +27,8 @@ struct StepCost {
 
 // "a step takes 24.5 us, receives 850 KiB and needs 875 KiB: the schedule for sm_90a, of the device with most"
 [[nodiscard]] std::string stepCostText(const StepCost&);
+// "its messages: 16 p2p, 96.0 KiB; 1 all_reduce, 181 KiB", if they are not those of the program before the schedule:
+// rings and stages send others, recomputation repeats some. Otherwise "".
+[[nodiscard]] std::string stepMessagesText(const StepCost&, const ProgramReport&);
 
 } // namespace dtc

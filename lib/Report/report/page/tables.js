@@ -9,13 +9,14 @@ communicationPane.draw = (pane) => {
   if (!c.collectives.length) { pane.append(el("p", {}, p.schedule && p.schedule.pipeline ? "The stages of the pipeline exchange messages; there is not any other communication." : "This program does not communicate.")); return; }
   pane.append(el("p", {class: "note"}, `The collectives below receive ${bytesText(c.bytes)}, in ${timeText(c.us)} without overlap on the nominal machine; computation takes ${timeText(c.compute_us)} before ops are fused to kernels` + (p.schedule && p.schedule.pipeline ? ". These are sums over all stages of the pipeline; a device has its own alone, and messages to other stages: see By axis." : ".") + (p.step && p.step.bytes_received !== c.bytes ? ` In the schedule, after recomputation and all other passes, a device receives ${bytesText(p.step.bytes_received)}.` : "") + (c.complete ? "" : " Loops of unknown length count once.")));
   const sums = (title, rows, name) => rows.length < 1 ? "" : el("div", {}, el("h2", {}, title), el("table", {}, el("tr", {}, el("th", {}, name), ["messages", "received", "time"].map((t) => el("th", {class: "r"}, t))),
-    rows.slice(0, 12).map((r) => el("tr", {}, el("td", {}, name === "axis" ? el("span", {class: "ax", style: `color:${axisColor(r.label.split(", ")[0])}`, "data-k": keys(axisKeys(r.label.split(", ")))}, axesText(r.label.split(", "))) : el("span", {title: name === "kind" ? kindText(r.label) : ""}, r.label), name === "axis" ? "" : (r.layers > 1 ? ` (${r.layers} layers)` : "")), el("td", {class: "r"}, r.count.toLocaleString("en") + (name === "kind" && runs.has(r.label) && runs.get(r.label) !== r.count ? `, run ${runs.get(r.label).toLocaleString("en")}` : "")), el("td", {class: "r"}, bytesText(r.bytes_received)), el("td", {class: "r"}, timeText(r.seconds * 1e6)))), ));
+    rows.slice(0, 12).map((r) => el("tr", {}, el("td", {}, name === "axis" ? el("span", {class: "ax", style: `color:${axisColor(r.label.split(", ")[0])}`, "data-k": keys(axisKeys(r.label.split(", ")))}, axesText(r.label.split(", "))) : el("span", {title: name === "kind" ? kindText(r.label) : ""}, r.label), name === "axis" ? "" : (r.layers > 1 ? ` (${r.layers} layers)` : "")), el("td", {class: "r"}, r.count.toLocaleString("en")), el("td", {class: "r"}, bytesText(r.bytes_received)), el("td", {class: "r"}, timeText(r.seconds * 1e6)))), ));
   const s = c.summary, runs = executions(p);
   const repeated = s.kinds.filter((k) => runs.has(k.label) && runs.get(k.label) > k.count);
   if (repeated.length) pane.append(el("p", {class: "note"}, "In the schedule, which computes values again in the backward part: " + repeated.map((k) => `${k.label} runs ${runs.get(k.label).toLocaleString("en")} times, for ${k.count.toLocaleString("en")} in the program`).join("; ") + "."));
-  pane.append(el("div", {class: "tables"}, sums(p.step ? "By axis, in the schedule" : "By axis", p.step ? p.step.axes : s.axes, "axis"), sums("By kind", s.kinds, "kind"), s.layers.length > 1 ? sums("By layer", s.layers, "layer") : ""));
-  if ((s.axis_limits || []).length)
-    pane.append(el("div", {class: "wide"}, el("h2", {}, "Lower bounds"), el("table", {}, el("tr", {}, el("th", {}, "axis"), ["time", "of it latency", "exposed at least"].map((t) => el("th", {class: "r"}, t))),
+  pane.append(el("div", {class: "tables"}, sums(p.step ? "By axis, in the schedule" : "By axis", p.step ? p.step.axes : s.axes, "axis"), sums(p.step ? "By kind, in the schedule" : "By kind", p.step ? p.step.kinds : s.kinds, "kind"), s.layers.length > 1 ? sums("By layer", s.layers, "layer") : ""));
+  // Those of all stages together are not those of a device.
+  if ((s.axis_limits || []).length && !(p.schedule && p.schedule.pipeline))
+    pane.append(el("div", {class: "wide"}, el("h2", {}, "Before the schedule"), el("p", {class: "note"}, "If ops run in the order of the program, and each message overlaps with the independent ones after it. The schedule reorders steps, computes values again and divides matmuls into rings."), el("table", {}, el("tr", {}, el("th", {}, "axis"), ["time", "of it latency", "exposed"].map((t) => el("th", {class: "r"}, t))),
       s.axis_limits.map((a) => el("tr", {}, el("td", {class: "ax", style: `color:${axisColor(a.axis)}`, "data-k": keys(axisKeys([a.axis]))}, axisText(a.axis)), el("td", {class: "r"}, timeText(a.seconds * 1e6)), el("td", {class: "r"}, timeText(a.latency_seconds * 1e6)), el("td", {class: "r"}, timeText(a.exposed_seconds * 1e6)))))));
   const order = c.collectives.map((_, i) => i).sort((a, b) => c.collectives[b].total_seconds - c.collectives[a].total_seconds || a - b);
   const most = Math.max(1e-12, ...c.collectives.map((x) => x.total_seconds));
@@ -69,9 +70,9 @@ kernelsPane.draw = (pane) => {
   const source = el("div");
   kernelsPane.source = source;
   pane.append(el("h2", {}, "Roofline of " + plural(kernels.length, "kernel") + " and library calls"), el("p", {class: "note"}, `Each point is a kernel, on the roof of the nominal machine (${roundText(p.machine.flops_per_second)}flop/s, ${roundText(p.machine.memory_bytes_per_second)}B/s): left of the corner its memory traffic limits it, right of it its arithmetic. Larger points take more time in one run.`),
-    el("div", {class: "draw"}, roofline(kernels, Math.max(pane.clientWidth - 26, 280))));
+    el("div", {class: "draw"}, roofline(kernels, Math.max(pane.clientWidth - 42, 280))));
   const total = kernels.reduce((t, k) => t + k.us * k.uses, 0) || 1, most = 150;
-  pane.append(el("div", {class: "wide"}, el("table", {}, el("tr", {}, el("th", {}, "kernel"), el("th", {}, "computes"), el("th", {}, "limited by"), ["uses", "time of all", "of it", "bytes", "flops"].map((t) => el("th", {class: "r"}, t))),
+  pane.append(el("div", {class: "wide"}, el("table", {class: "named"}, el("tr", {}, el("th", {}, "kernel"), el("th", {}, "computes"), el("th", {}, "limited by"), ["uses", "time of all", "of it", "bytes", "flops"].map((t) => el("th", {class: "r"}, t))),
     order.slice(0, most).map((i) => { const k = kernels[i]; return el("tr", {"data-k": keys("k" + i, k.lines.map((l) => "l" + l)), tabindex: 0}, el("td", {class: "mono", title: kindText(k.kind)}, k.name, k.name.startsWith(k.kind) ? "" : el("div", {class: "note", style: "margin:0"}, k.kind)), el("td", {class: "mono", title: k.computes}, short(k.computes, 44)), el("td", {style: "white-space:nowrap"}, limitOf(k)), el("td", {class: "r"}, k.uses.toLocaleString("en")), el("td", {class: "r"}, timeText(k.us * k.uses)), el("td", {class: "r"}, Math.round(k.us * k.uses / total * 100) + " %"), el("td", {class: "r"}, bytesText(k.bytes)), el("td", {class: "r"}, countText(k.flops))); }))),
     order.length > most ? el("p", {class: "note"}, `and ${order.length - most} more`) : "", source);
   if (kernelsPane.kernel < 0 || !kernels[kernelsPane.kernel]) kernelsPane.kernel = order.find((i) => kernels[i].source) ?? order[0];
@@ -97,18 +98,29 @@ function roofline(kernels, width) {
   const x = (v) => left + (Math.log10(v) - low) / (up - low) * room, y = (v) => bottom - (Math.log10(v) - lowY) / (upY - lowY) * high;
   const svg = draw("svg", {width, height: bottom + 40});
   const step = Math.ceil((up - low) / Math.max(2, Math.floor(room / 60))), stepY = Math.ceil((upY - lowY) / 6);
-  for (let e = low; e <= up; e += step) svg.append(draw("line", {class: "grid", x1: x(10 ** e), x2: x(10 ** e), y1: 10, y2: bottom}), draw("text", {class: "dim", x: x(10 ** e), y: bottom + 19, "text-anchor": "middle"}, e >= 0 ? roundText(10 ** e) : (10 ** e).toFixed(-e)));
+  for (let e = low; e <= up; e += step) svg.append(draw("line", {class: "grid", x1: x(10 ** e), x2: x(10 ** e), y1: 10, y2: bottom}), draw("text", {class: "dim", x: Math.min(x(10 ** e), width - 3 - 3.4 * String(e >= 0 ? roundText(10 ** e) : e).length), y: bottom + 19, "text-anchor": "middle"}, e >= 0 ? roundText(10 ** e) : (10 ** e).toFixed(-e)));
   for (let e = lowY; e <= upY; e += stepY) svg.append(draw("line", {class: "grid", x1: left, x2: left + room, y1: y(10 ** e), y2: y(10 ** e)}), draw("text", {class: "dim", x: left - 5, y: y(10 ** e) + 4, "text-anchor": "end"}, roundText(10 ** e)));
   svg.append(draw("text", {class: "dim", x: left + room / 2, y: bottom + 34, "text-anchor": "middle"}, "operations per byte"), draw("text", {class: "dim", x: 14, y: bottom / 2, "text-anchor": "middle", transform: `rotate(-90 14 ${bottom / 2})`}, "operations per second"), draw("path", {d: `M${x(10 ** low)} ${y(10 ** low * m.memory_bytes_per_second)}L${x(corner)} ${y(m.flops_per_second)}L${x(10 ** up)} ${y(m.flops_per_second)}`, style: "fill:none;stroke:var(--text);stroke-width:1.5"}));
-  const all = Math.max(...points.map((q) => q.k.us * q.k.uses), 1e-12), taken = [];
-  for (const q of points.sort((a, b) => b.k.us * b.k.uses - a.k.us * a.k.uses)) {
+  const all = Math.max(...points.map((q) => q.k.us * q.k.uses), 1e-12), largest = [...points].sort((a, b) => b.k.us * b.k.uses - a.k.us * a.k.uses);
+  const taken = [{x0: 0, x1: left + 130, y0: 0, y1: 46}]; // the legend; then points and labels
+  for (const q of largest) {
     const r = 3 + 8 * Math.sqrt(q.k.us * q.k.uses / all), cx = x(q.x), cy = y(q.y), arithmetic = limitOf(q.k) === "arithmetic";
     svg.append(draw("g", {"data-k": keys("k" + q.i, q.k.lines.map((l) => "l" + l))}, arithmetic ? draw("rect", {class: "shape", x: cx - r, y: cy - r, width: 2 * r, height: 2 * r, style: `fill:${tint(palette[1], 55)}`}) : draw("circle", {class: "shape", cx, cy, r, style: `fill:${tint(palette[0], 45)}`}), draw("title", {}, `${q.k.name}\n${q.k.computes}\n${timeText(q.k.us)}, ${q.k.uses} uses`)));
-    const label = short(q.k.name, 22), wide = label.length * 6.7, flip = cx + r + wide + 6 > width, spot = {x0: flip ? cx - r - wide - 4 : cx + r + 4, y0: cy - 6};
-    if (taken.length < 12 && !taken.some((t) => Math.abs(t.y0 - spot.y0) < 13 && t.x0 < spot.x0 + wide && spot.x0 < t.x0 + t.wide) && spot.x0 > left) {
-      taken.push({...spot, wide});
-      svg.append(draw("text", {x: spot.x0, y: spot.y0 + 10, style: "pointer-events:none"}, label));
-    }
+    taken.push({x0: cx - r, x1: cx + r, y0: cy - r, y1: cy + r});
+    q.at = {cx, cy, r};
+  }
+  const roof = (px) => y(Math.min(10 ** (low + (px - left) / room * (up - low)) * m.memory_bytes_per_second, m.flops_per_second));
+  const isFree = (b) => b.x0 > left && b.x1 < width - 2 && b.y1 < bottom && !taken.some((t) => t.x0 < b.x1 && b.x0 < t.x1 && t.y0 < b.y1 && b.y0 < t.y1) &&
+    [0, 1, 2, 3, 4].every((i) => { const at = roof(b.x0 + (b.x1 - b.x0) * i / 4); return at < b.y0 - 1 || at > b.y1 + 1; });
+  let labels = 0;
+  for (const {k, at: {cx, cy, r}} of largest) {
+    if (labels >= 12) break;
+    const label = short(k.name, 22), wide = label.length * 6.7;
+    const spots = [0, 14, 28, 42].flatMap((dy) => [cx + r + 4, cx - r - wide - 4].map((x0) => ({x0, x1: x0 + wide, y0: cy - 6 + dy, y1: cy + 7 + dy})));
+    const spot = spots.find(isFree);
+    if (!spot) continue;
+    taken.push(spot), ++labels;
+    svg.append(draw("text", {x: spot.x0, y: spot.y0 + 10, style: "pointer-events:none"}, label));
   }
   svg.append(draw("circle", {cx: left + 12, cy: 18, r: 5, style: `fill:${tint(palette[0], 45)};stroke:var(--box-line)`}), draw("text", {x: left + 22, y: 22}, "limited by memory"), draw("rect", {x: left + 7, y: 30, width: 10, height: 10, style: `fill:${tint(palette[1], 55)};stroke:var(--box-line)`}), draw("text", {x: left + 22, y: 39}, "by arithmetic"));
   return svg;
