@@ -152,23 +152,37 @@ function stepTable() {
     rows.slice(0, 14).map((r) => el("tr", {}, el("td", {title: kindText(r.what)}, r.name), el("td", {class: "r"}, r.count.toLocaleString("en")), el("td", {class: "r"}, timeText(r.us)), el("td", {class: "r"}, r.exposed ? timeText(r.exposed) : "")))));
 }
 
+// A drawing in a frame, at one to eight times its size. `make`: of a scale.
+function zoomed(what, make) {
+  let scale = 1;
+  const frame = el("div", {class: "draw zoomed"});
+  const change = (factor) => { scale = Math.min(8, Math.max(1, scale * factor)); frame.replaceChildren(make(scale)); paint(frame); };
+  change(1);
+  const button = (sign, title, factor) => el("button", {title, "aria-label": title, on: {click: () => change(factor)}}, sign);
+  return [el("div", {class: "bar"}, button("−", `${what}: smaller`, 0.5), button("+", `${what}: larger`, 2)), frame];
+}
+
 function pipelineDiagram(run, width) {
   const actions = rowsOf(run.actions), end = Math.max(1e-9, ...actions.map((a) => a.begin_us + a.us)), lane = 28, left = 52;
   const shortest = Math.min(...actions.filter((a) => a.us > 0).map((a) => a.us)), letters = run.chunks > 1 ? 4 : 2 + (run.microbatches > 9);
   // As wide as the page, unless the shortest part then has no room for its label in small letters.
-  const least = end / shortest * (letters * 5.5 + 2), fits = Math.max(width - left - 12, 260), room = least <= fits ? fits : Math.min(least, 3200);
-  const colors = {F: "var(--box)", B: "var(--compute)", W: "var(--page)"}, x = (t) => left + t / end * room, bottom = 6 + run.devices * lane;
-  const svg = draw("svg", {width: left + room + 12, height: bottom + 24});
-  for (const t of ticks(end, Math.max(2, Math.floor(room / 110)))) svg.append(draw("line", {class: "grid", x1: x(t), y1: 2, x2: x(t), y2: bottom}), draw("text", {class: "dim", x: x(t), y: bottom + 14, "text-anchor": x(t) > left + room - 30 ? "end" : "middle"}, timeText(t)));
-  for (let d = 0; d < run.devices; ++d) svg.append(draw("text", {x: 4, y: 6 + d * lane + 17, "data-k": keys("p" + d, "q" + d)}, "pp=" + d), draw("rect", {x: left, y: 6 + d * lane, width: room, height: lane - 4, style: "fill:var(--pane)"}));
-  for (const a of actions) {
-    if (a.us <= 0) continue;
-    const w = a.us / end * room, label = a.phase + a.microbatch + (run.chunks > 1 ? "." + Math.floor(a.stage / run.devices) : "");
-    svg.append(draw("g", {"data-k": keys("p" + a.device, "q" + a.device)}, draw("rect", {class: "shape", x: x(a.begin_us), y: 6 + a.device * lane, width: w, height: lane - 4, style: `fill:${colors[a.phase]}`}),
-      w >= label.length * 5.5 + 1 ? draw("text", {x: x(a.begin_us) + w / 2, y: 6 + a.device * lane + 16, "text-anchor": "middle", style: w < label.length * 6.8 + 2 ? "font-size:9px" : ""}, label) : "",
-      draw("title", {}, `${{F: "forward", B: "backward", W: "weights"}[a.phase]} of micro-batch ${a.microbatch}, stage ${a.stage}\n${timeText(a.us)} from ${timeText(a.begin_us)}`)));
-  }
+  const least = end / shortest * (letters * 5.5 + 2), fits = Math.max(width - left - 12, 260), natural = least <= fits ? fits : Math.min(least, 3200);
+  const colors = {F: "var(--box)", B: "var(--compute)", W: "var(--page)"}, bottom = 6 + run.devices * lane;
+  const diagram = (scale) => {
+    const room = natural * scale, x = (t) => left + t / end * room;
+    const svg = draw("svg", {width: left + room + 12, height: bottom + 24});
+    for (const t of ticks(end, Math.max(2, Math.floor(room / 110)))) svg.append(draw("line", {class: "grid", x1: x(t), y1: 2, x2: x(t), y2: bottom}), draw("text", {class: "dim", x: x(t), y: bottom + 14, "text-anchor": x(t) > left + room - 30 ? "end" : "middle"}, timeText(t)));
+    for (let d = 0; d < run.devices; ++d) svg.append(draw("text", {x: 4, y: 6 + d * lane + 17, "data-k": keys("p" + d, "q" + d)}, "pp=" + d), draw("rect", {x: left, y: 6 + d * lane, width: room, height: lane - 4, style: "fill:var(--pane)"}));
+    for (const a of actions) {
+      if (a.us <= 0) continue;
+      const w = a.us / end * room, label = a.phase + a.microbatch + (run.chunks > 1 ? "." + Math.floor(a.stage / run.devices) : "");
+      svg.append(draw("g", {"data-k": keys("p" + a.device, "q" + a.device)}, draw("rect", {class: "shape", x: x(a.begin_us), y: 6 + a.device * lane, width: w, height: lane - 4, style: `fill:${colors[a.phase]}`}),
+        w >= label.length * 5.5 + 1 ? draw("text", {x: x(a.begin_us) + w / 2, y: 6 + a.device * lane + 16, "text-anchor": "middle", style: w < label.length * 6.8 + 2 ? "font-size:9px" : ""}, label) : "",
+        draw("title", {}, `${{F: "forward", B: "backward", W: "weights"}[a.phase]} of micro-batch ${a.microbatch}, stage ${a.stage}\n${timeText(a.us)} from ${timeText(a.begin_us)}`)));
+    }
+    return svg;
+  };
   const sign = (phase) => el("span", {style: `background:${colors[phase]};padding:0 5px;border:1px solid var(--box-line)`}, phase);
   return [el("h2", {}, "Pipeline"), el("p", {class: "note"}, run.title + `. ${plural(run.messages, "message")} between stages move ${bytesText(run.bytes)} in a step. A row is the stages of one index along pp; empty parts are the bubble. With messages, as below, devices compute nothing for ${(run.idle_share * 100).toFixed(1)} % of a step.`),
-    el("div", {class: "draw", style: "overflow-x:auto"}, svg), el("div", {class: "legend"}, legendItem(sign("F"), "forward of micro-batch n"), legendItem(sign("B"), "backward"), actions.some((a) => a.phase === "W") ? legendItem(sign("W"), "gradients of weights") : "")];
+    ...zoomed("pipeline", diagram), el("div", {class: "legend"}, legendItem(sign("F"), "forward of micro-batch n"), legendItem(sign("B"), "backward"), actions.some((a) => a.phase === "W") ? legendItem(sign("W"), "gradients of weights") : "")];
 }
