@@ -117,12 +117,30 @@ function drawShards() {
   if (v.before) into.append(el("p", {class: "note", style: "margin-top:10px"}, "Its op computes it as ", shardingText(v.before), (v.before.pending ? ": partial values (hatched), which a collective reduces." : "; it is then resharded.")),
     el("div", {class: "wide"}, shardDrawing(v, v.before, width)));
   const axesOf = s.dims.map((parts, d) => parts.length ? `dim ${d} along ${parts.map((x) => x.blocks ? x.blocks + " blocks" : axisName(x)).join(", then ")}` : "").filter(Boolean);
+  const halos = [...halosOf(v, s)];
+  if (halos.length) into.append(el("div", {class: "legend"}, halos.map(([d, h]) => el("span", {}, el("span", {style: `background:${axisColor(h.axis)};opacity:.4;padding:0 6px;margin-right:4px`}), `border that the neighbor along ${h.axis} receives (halo of dim ${d}): ${bytesText(h.bytes)} for ${h.reader}`))));
   into.append(el("div", {class: "legend"}, axesOf.length ? el("span", {}, "sharded: " + axesOf.join("; ")) : "", el("span", {}, "in a cell: the devices that hold it, by mesh axis; * any, + each with a partial value")));
   paint(into);
 }
+// The borders of a value's shards that neighbors receive for ops such as convolutions: by dim, and what share of a shard.
+// A message that moves whole shards, as in a ring, is not one.
+function halosOf(v, s) {
+  const p = state.program, halos = new Map(), id = p.values.indexOf(v);
+  for (const drawing of p.graph ? p.graph.drawings : [])
+    for (const e of drawing.edges) {
+      if (e.value !== id) continue;
+      for (const c of (drawing.nodes[e.to].collectives || []).map((i) => p.collectives[i])) {
+        const d = s.dims.findIndex((parts) => parts.some((part) => !part.blocks && axisName(part) === c.axes[0]));
+        if (c.kind !== "p2p" || d < 0 || !(c.bytes_received < v.device_bytes)) continue;
+        const sides = shardCount(s.dims[d]) > 2 ? 2 : 1, share = c.bytes_received / v.device_bytes / sides;
+        if (share > (halos.get(d)?.share || 0)) halos.set(d, {share, axis: c.axes[0], bytes: c.bytes_received, reader: drawing.nodes[e.to].text[0]});
+      }
+    }
+  return halos;
+}
 // A matrix of matrices: the last dim goes across, the one before it down, and so on in turn.
 function shardDrawing(v, s, width) {
-  const counts = s.dims.map(shardCount), rank = v.dims.length, svg = draw("svg");
+  const counts = s.dims.map(shardCount), rank = v.dims.length, svg = draw("svg"), halos = halosOf(v, s);
   const cellText = holders(s, counts.map(() => 0));
   const most = rank > 2 ? 6 : 12, gap = 16, label = 15;
   const left = rank > 1 ? Math.max(46, 10 + 6.8 * rangeText(v.dims[rank - 2], counts[rank - 2], counts[rank - 2] - 1).length) : 46;
@@ -164,6 +182,12 @@ function shardDrawing(v, s, width) {
     const devices = devicesOf(s, index, 64);
     const g = draw("g", {class: "cell", "data-k": keys(devices.map((d) => "d" + d))}, draw("rect", {class: "shape", x, y, width: cw, height: ch, style: `fill:${color}`}));
     if (s.pending) g.append(draw("rect", {x, y, width: cw, height: ch, style: "fill:url(#hatch);pointer-events:none"}));
+    for (const [d, {share, axis}] of halos) {
+      const band = (from, to) => g.append(draw("rect", {...(d === rank - 1 ? {x: x + from, y, width: to - from, height: ch} : {x, y: y + from, width: cw, height: to - from}), style: `fill:${axisColor(axis)};opacity:.4;pointer-events:none`}));
+      const size = d === rank - 1 ? cw : d === rank - 2 ? ch : 0, wide = Math.max(size * Math.min(share, 1), 2);
+      if (size && index[d] > 0) band(0, wide);
+      if (size && index[d] < counts[d] - 1) band(size - wide, size);
+    }
     (flat ? [names.join(" ")] : names).forEach((t, i) => g.append(draw("text", {x: x + 5, y: y + 14 + i * 13}, t)));
     g.append(draw("title", {}, `shard ${number}: [` + index.map((i, d) => rangeText(v.dims[d], counts[d], i)).join(", ") + "]\n" + (devices.length < 64 ? devices.map(deviceName).join("\n") : "64 devices and more")));
     svg.append(g);
