@@ -58,12 +58,14 @@ std::string valueText(const ProgramCollective& c) {
   return c.moreValues == 0 ? out : out + " and " + std::to_string(c.moreValues) + " more";
 }
 
-Row rowOf(const ProgramCollective& c) {
+// `times`: of so many equal ones.
+Row rowOf(const ProgramCollective& c, int64_t times = 1) {
+  const bool once = times == 1 && c.count == 1;
   return {c.kind,
           axesText(c),
-          c.price ? bytesText(c.price->bytesReceived) + (c.count == 1 ? "" : " each") : "unknown",
-          c.count ? std::to_string(*c.count) : "unknown",
-          c.price ? timeText(c.price->seconds * static_cast<double>(c.count.value_or(1))) : "unknown",
+          c.price ? bytesText(c.price->bytesReceived) + (once ? "" : " each") : "unknown",
+          c.count ? std::to_string(times * *c.count) : "unknown",
+          c.price ? timeText(c.price->seconds * static_cast<double>(times * c.count.value_or(1))) : "unknown",
           valueText(c),
           neededBy(c)};
 }
@@ -308,14 +310,26 @@ static std::vector<size_t> shownRanks(const ProgramReport& r, const std::vector<
 }
 
 static std::string fullText(const ProgramReport& r, const std::vector<ExplainDecision>& decisions) {
-  std::vector<const ProgramCollective*> order;
-  for (const ProgramCollective& c : r.collectives) order.push_back(&c);
-  std::ranges::sort(order, {}, [](const ProgramCollective* c) { return std::pair(-secondsOf(*c), c); });
+  struct Equal { // such as the messages of a ring
+    const ProgramCollective* first;
+    int64_t times;
+    [[nodiscard]] double seconds() const { return secondsOf(*first) * static_cast<double>(times); }
+  };
+  std::vector<Equal> order;
+  std::map<std::string, size_t> known; // by text
+  for (const ProgramCollective& c : r.collectives) {
+    const auto [it, isNew] = known.emplace(joined(rowOf(c)) + detailText(c, r, 0), order.size());
+    if (isNew)
+      order.push_back({&c, 1});
+    else
+      ++order[it->second].times;
+  }
+  std::ranges::sort(order, {}, [](const Equal& e) { return std::pair(-e.seconds(), e.first); });
   std::vector<Row> rows = {{"", "collective", "over", "received", "count", "time", "value", "needed by"}};
   std::string details;
-  for (const ProgramCollective* c : order) {
-    rows.push_back(numbered(rows.size(), rowOf(*c)));
-    details += detailText(*c, r, rows.size() - 1);
+  for (const Equal& e : order) {
+    rows.push_back(numbered(rows.size(), rowOf(*e.first, e.times)));
+    details += detailText(*e.first, r, rows.size() - 1);
   }
   std::string out = table(rows) + "\n" + details;
   return out + explainText(decisions) + contractsText(r.contracts) + "total: " + totalText(r) +
