@@ -9,9 +9,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
 #include <numeric>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace dtc {
@@ -111,11 +114,15 @@ private:
 
 } // namespace
 
-Status createLaidOut(const std::string& path, const FileLayout& layout) {
-  PlacedFile file(path, O_CREAT | O_EXCL);
+static Status layOut(const std::string& path, const FileLayout& layout, int flags) {
+  PlacedFile file(path, flags);
   file.resize(layout.bytes);
   file.write(0, layout.header);
   return file.close();
+}
+
+Status createLaidOut(const std::string& path, const FileLayout& layout) {
+  return layOut(path, layout, O_CREAT | O_EXCL);
 }
 
 namespace {
@@ -182,6 +189,37 @@ Status writePieces(const std::string& path, const FileLayout& layout, std::span<
   }
   file.flush();
   return file.close();
+}
+
+// The name of a new file of the layout, which gets the name `path` later.
+static Result<std::string> createTemporary(const std::string& path, const FileLayout& layout) {
+  std::string temporary = path + ".XXXXXX";
+  const int fd = mkostemp(temporary.data(), O_CLOEXEC);
+  if (fd < 0) return cannotWrite(path);
+  const mode_t mask = umask(0);
+  umask(mask);
+  const bool set = fchmod(fd, 0666 & ~mask) == 0;
+  Status s = set ? Status(Ok{}) : cannotWrite(path);
+  close(fd);
+  if (s) s = layOut(temporary, layout, 0);
+  if (s) return temporary;
+  unlink(temporary.c_str());
+  return s.error();
+}
+
+Status writeTogether(const std::string& path, const FileLayout& layout, std::span<const PiecedTensor> tensors,
+                     WriterGroup& group) {
+  const bool leads = group.rank() == 0;
+  const auto named = group.round(leads ? createTemporary(path, layout) : Result<std::string>(""));
+  if (!named) return named.error();
+  const std::string& temporary = (*named)[0];
+  const auto text = [](const Status& s) { return s ? Result<std::string>("") : s.error(); };
+  auto done = group.round(text(writePieces(temporary, layout, tensors, group.rank())));
+  Status s = done ? Status(Ok{}) : done.error();
+  if (s && leads && rename(temporary.c_str(), path.c_str()) != 0) s = cannotWrite(path);
+  if (!s) unlink(temporary.c_str()); // by all: the one that leads may have died
+  if (done) done = group.round(text(s));
+  return s && !done ? done.error() : s;
 }
 
 } // namespace dtc

@@ -1,6 +1,7 @@
 #include "dtc/Train/Training.h"
 
 #include "CheckpointWriter.h"
+#include "dtc/Runtime/comm/ProcessWriters.h"
 #include "dtc/Support/Json.h"
 #include "dtc/Support/Units.h"
 #include "dtc/Support/Words.h"
@@ -65,20 +66,6 @@ PiecedTensor wholeTensor(const std::string& name, Tensor value) {
   out.pieces.push_back({std::move(box), 0, std::move(value)});
   return out;
 }
-
-// Writes files with the other processes, on a thread in the background.
-class ProcessWriters final : public WriterGroup {
-public:
-  explicit ProcessWriters(Processes& processes) : processes_(processes) {}
-  [[nodiscard]] int rank() const override { return processes_.rank(); }
-  [[nodiscard]] int size() const override { return processes_.size(); }
-  [[nodiscard]] Result<std::vector<std::string>> round(const Result<std::string>& mine) override {
-    return processes_.backgroundRound(mine);
-  }
-
-private:
-  Processes& processes_;
-};
 
 } // namespace
 

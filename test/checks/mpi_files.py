@@ -118,8 +118,90 @@ def interrupted(runs):
                 f"{ranks}, code {job.returncode}\n{out}{err}")
 
 
+def results(runs):
+    """Files of --output that several processes write together, and lines of --log-ops, as in one process."""
+    text = """mesh @m = [a=2, b=4]
+func @main(%x: f32[24, 40] @m{a, b}, %z: f32[8] @m{b}) -> (%y: f32[24, 40] @m{a, b}, %w: f32[40, 24] @m{b, _}, %s: f32[],
+    %n: f32[8] @m{b}) {
+  %y = mul %x, 2.0
+  %w = transpose %x {perm = [1, 0]}
+  %s = sum %x
+  %n = log %z
+  return %y, %w, %s, %n
+}
+"""
+    (runs.folder / "out.dt").write_text(text)
+    outputs = ["all.safetensors", "y=y.npy", "w=w.safetensors", "s=s.npy"]
+    runs_of = {}
+    for processes in (1, 2, 4, 8):
+        folder = runs.folder / f"out-{processes}"
+        folder.mkdir()
+        code, out, err = runs.dtc(processes, "../out.dt", "--input", "x=randn(1)", "--input", "z=const(-1)", "--reduction-order",
+                                  "fixed", *[word for o in outputs for word in ("--output", o)], "--print", "s",
+                                  mpi=["-wdir", folder])
+        notes = [line for line in err.splitlines() if "NaN" in line]
+        runs_of[processes] = (code, out, notes, files_of(folder))
+        alike = code == 0 and len(notes) == 1 and "n: 8 of 8 elements are NaN" in notes[0] and len(files_of(folder)) == 4
+        runs.expect(f"results of {processes}", alike and runs_of[processes] == runs_of[1], f"{code}\n{out}{err}")
+    alone = runs.context.run(runs.context.dtc, "run", "out.dt", "--input", "x=randn(1)", "--input", "z=const(-1)",
+                             "--reduction-order", "fixed", "--output", "alone.safetensors", cwd=runs.folder)
+    same = (runs.folder / "alone.safetensors").read_bytes() == runs_of[1][3]["all.safetensors"]
+    runs.expect("results without MPI", alone.returncode == 0 and same, alone.stderr)
+    code, out, err = runs.dtc(2, "out.dt", "--input", "*=const(1)", "--output", "y=none/y.npy")
+    runs.expect("results without folder", code == 3 and err.count("error:") == 1 and "cannot write 'none/y.npy'" in err, f"{code}\n{err}")
+    logs = []
+    for processes in (1, 4):
+        code, out, err = runs.dtc(processes, "out.dt", "--input", "*=const(1)", "--log-ops", "--print", "s")
+        logs.append([line for line in err.splitlines() if line.startswith("device ")])
+        devices = [line.split(":")[0] for line in logs[-1] if "all_reduce" in line or "kernel" in line]
+        runs.expect(f"--log-ops {processes}", code == 0 and devices == sorted(devices) and len(set(devices)) == 8, f"{code}\n{err}")
+    runs.expect("--log-ops", sorted(logs[0]) == sorted(logs[1]), f"{logs}")
+    usage(runs)
+
+
+def reads(runs):
+    """Each process reads its share of the inputs, and of a checkpoint."""
+    stub = runs.context.build / "stub" / "libdtc-writes.so.1"
+    (runs.folder / "big.dt").write_text("""mesh @m = [a=4]
+func @main(%x: f32[100, 8000] @m{a, _}, %r: f32[100, 8000] @m{_, a}, %t: f32[100, 8000] @m{a, _}) -> (%s: f32[],
+    %t: f32[100, 8000] @m{a, _} {carry = true}) {
+  %y = add %x, %r
+  %s = sum %y
+  %u = add %t, 1.0
+  return %s, %u
+}
+""")
+    folder = runs.folder / "big"
+    folder.mkdir()
+    size = 100 * 8000 * 4
+    header = b"\x93NUMPY\x01\x00\x76\x00" + b"{'descr': '<f4', 'fortran_order': False, 'shape': (100, 8000), }".ljust(117) + b"\n"
+    (folder / "x.npy").write_bytes(header + bytes(size))
+    (folder / "r.raw").write_bytes(bytes(size))
+    entry = json.dumps({"t": {"dtype": "F32", "shape": [100, 8000], "data_offsets": [0, size]}}).encode()
+    (folder / "t.safetensors").write_bytes(len(entry).to_bytes(8, "little") + entry + bytes(size))
+    names = ["--input", "big/x.npy", "--input", "r=raw:big/r.raw", "--input", "t=big/t.safetensors"]
+    names[1] = "x=big/x.npy"
+    slack = 300000  # headers, by which formats are known, and gaps
+    for resume, total, steps in ((False, 3 * size, 1), (True, 3 * size + size, 2)):
+        flags = ["--loop", steps, "--checkpoint", "big/run", "--print", "s", *["--resume"] * resume]
+        code, out, err = runs.dtc(4, "big.dt", *names, *flags, mpi=["-x", f"LD_PRELOAD={stub}", "-x", f"DTC_COUNT_READS={folder}"])
+        read = [int(n) for n in re.findall(r"stub: (\d+) bytes read", err)]
+        good = code == 0 and len(read) == 4 and all(total // 4 <= n <= total // 4 + slack for n in read)
+        runs.expect(f"bytes read{' with --resume' * resume}", good, f"code {code}, {read} of {total}\n{err[-1500:]}")
+
+
+def usage(runs):
+    """Errors of the command line come once, before MPI has started."""
+    for flags in (["--backend", "foo"], ["--lop", "3"], ["--devices-per-process", "0"], ["--backend", "cuda-emu"]):
+        got, out, err = runs.dtc(4, "out.dt", *flags)
+        runs.expect(f"usage {flags}", got == 2 and err.count("error:") == 1 and flags[0].strip("-")[:7] in err, f"code {got}\n{err}")
+    got, out, err = runs.mpirun("-n", 1, runs.context.dtc, "run", "out.dt", "--comm", "mpi", "--input", "*=zeros", ":",
+                                "-n", 1, runs.context.dtc, "run", "out.dt", "--comm", "mpi", "--lop")
+    runs.expect("usage of rank 1", got == 2 and err.count("error:") == 1 and "--lop" in err, f"code {got}\n{err}")
+
+
 def checks(runs):
     if not shutil.which("pgrep"):
-        return [checkpoints]
+        return [checkpoints, results]
     stub = (runs.context.build / "stub" / "libdtc-writes.so.1").exists()
-    return [checkpoints, interrupted] + [full_disk] * stub
+    return [checkpoints, interrupted, results] + [full_disk, reads] * stub

@@ -4,13 +4,18 @@
 #include "dtc/Jit/CpuJit.h"
 #include "dtc/Support/OutOfMemory.h"
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fcntl.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
 #include <new>
+#include <thread>
 #include <unistd.h>
 
 namespace dtc {
@@ -35,6 +40,28 @@ static void keepFreedMemory() {
 #endif
 }
 
+// Whether this is not the first process of a run of several, by the variables of its launcher.
+static bool followsInRun(const std::vector<std::string>& words) {
+  const auto flag = std::ranges::find(words, "--comm");
+  const bool mpi = flag != words.end() && flag + 1 != words.end() && flag[1] == "mpi";
+  if (!mpi && std::ranges::find(words, "--comm=mpi") == words.end()) return false;
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
+    if (const char* rank = std::getenv(name)) return std::strcmp(rank, "0") != 0;
+  return false;
+}
+
+// All processes of a run have the same errors of the command line, before they know each other. The first one writes
+// them, and mpirun then ends the others; what only another one has found is written a little later.
+static int runOnce(Environment& env) {
+  if (!followsInRun(env.commandLine)) return runDtc(env);
+  env.mute();
+  const int code = runDtc(env);
+  if (env.connected) return code;
+  if (code != kExitDone) std::this_thread::sleep_for(std::chrono::seconds(2));
+  std::fputs(env.mutedText().c_str(), stderr);
+  return code;
+}
+
 static int runMain(int argc, char** argv) {
   Environment env;
   env.commandLine.assign(argv, argv + argc);
@@ -43,7 +70,7 @@ static int runMain(int argc, char** argv) {
   if (level && *level && !parseCpuLevel(level))
     return env.fail(usageError(std::string(kCpuLevelVariable) + "=" + level +
                                " is not an instruction set; expected generic, avx2 or avx512"));
-  return runDtc(env);
+  return runOnce(env);
 }
 
 int mainOfDtc(int argc, char** argv) {

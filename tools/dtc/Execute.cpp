@@ -1,4 +1,5 @@
 #include "Execute.h"
+#include "CollectResults.h"
 #include "GraphFiles.h"
 #include "Interrupt.h"
 #include "RunModule.h"
@@ -24,6 +25,8 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
+#include <map>
 
 namespace dtc {
 namespace {
@@ -85,6 +88,7 @@ private:
   static void printHook(void* self, const std::string& text);
   static void stepHook(void* self, uint32_t step, int64_t coordinate);
   void logStep(const StepInfo& s, int64_t coordinate);
+  Status endLog(bool together);
 
   Environment& env_;
   const RunOptions& o_;
@@ -101,6 +105,8 @@ private:
   bool complete_ = false;              // all steps have been taken by an earlier run
   std::vector<Tensor> inputs_;         // the sources in memory, if the reference needs them
   RunResults results_;
+  ResultCollection collection_{results_, o_.outputs, job_};
+  std::map<int64_t, std::string> log_; // of several processes, by device
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Executable> executable_;
   RunStats stats_;
@@ -239,7 +245,25 @@ void Execution::logStep(const StepInfo& s, int64_t coordinate) {
     }
   for (char& c : line)
     if (c == '\n') c = ' ';
-  env_.err(line + "\n");
+  line += "\n";
+  if (job_)
+    log_[coordinate] += line;
+  else
+    env_.err(line);
+}
+
+// Process 0 writes the lines of all processes, by device; or each its own, after an error.
+Status Execution::endLog(bool together) {
+  if (!job_ || !o_.logOps) return Ok{};
+  std::string lines;
+  for (const auto& [device, text] : log_) lines += text;
+  log_.clear();
+  std::vector<std::string> all = {lines};
+  if (together) {
+    DTC_TRY(all, backend_->communicator().gather(lines));
+  }
+  for (const std::string& text : all) env_.err(text);
+  return Ok{};
 }
 
 // Steps inside a CUDA graph cannot be timed one by one: with graphs, only the last run is timed per step.
@@ -253,8 +277,9 @@ Status Execution::runOnce(bool counts, bool last) {
   if (hooks.time) // all processes begin together, so that their times can be compared
     if (Status s = backend_->communicator().synchronizeClocks(); !s) return s;
   auto begin = Clock::now();
-  if (Status s = executable_->run(hooks); !s) return s;
+  const Status ran = executable_->run(hooks);
   const double ms = msSince(begin);
+  if (Status s = endLog(ran.ok()); !ran || !s) return ran ? s : ran;
   if (!counts) return Ok{};
   if (hooks.time)
     if (Status s = executable_->gatherEvents(); !s) return s;
@@ -405,12 +430,14 @@ Status Execution::execute() {
   if (o_.logOps)
     for (const StepInfo& s : executable_->loadTimeSteps())
       for (int64_t p = 0; p < executable_->mesh().numDevices(); ++p)
-        if (executable_->functionAt(p) == s.function) logStep(s, p);
+        if (executable_->functionAt(p) == s.function && backend_->communicator().devices().contains(p))
+          logStep(s, p);
   if (o_.nan) nans_.emplace(scheduled_, func(), *executable_);
   if (Status s = job_ ? job_->start(env_, scheduled_, backend_->communicator()) : Ok{}; !s) return s;
   if (Status s = trains() ? runTraining() : runSteps(); !s) return s;
-  if (Status s = executable_->gatherResults(std::vector<bool>(results_.all.size(), true), o_.check); !s)
-    return s;
+  std::vector<const RunResult*> needed = printed();
+  if (!o_.texts.empty()) std::ranges::copy(results_.chosen(o_.texts), std::back_inserter(needed));
+  if (Status s = collection_.gather(*executable_, needed, o_.check); !s) return s;
   if (job_) job_->ran();
   if ((o_.stats || !o_.trace.empty()) && backend_->name() == "cpu") stats_.rate = measureHost(machine_.pool);
   stats_.phases = phases_;
@@ -419,16 +446,7 @@ Status Execution::execute() {
   return Ok{};
 }
 
-Status Execution::collect() {
-  if (!speaks()) return Ok{};
-  for (size_t i = 0; i < results_.all.size(); ++i) {
-    DTC_TRY(auto t, executable_->result(i));
-    results_.all[i].value = std::move(t);
-  }
-  for (const std::string& text : o_.outputs)
-    if (Status s = results_.write(text); !s) return s;
-  return Ok{};
-}
+Status Execution::collect() { return collection_.collect(scheduled_, func(), *executable_); }
 
 Status Execution::checkIndices() {
   if (!o_.nan || o_.check || !usesDataIndices(*reference_)) return Ok{};
@@ -441,11 +459,10 @@ Status Execution::checkIndices() {
 // NaNs are legal results, but rarely intended: reports them as notes.
 void Execution::reportNans() {
   for (RunResult& r : results_.all) {
-    const NonFiniteCount& n = r.nonFinite = countNonFinite(r.value);
+    const NonFiniteCount& n = r.nonFinite;
     if (n.nan == 0) continue;
-    env_.err("note: " + r.name + ": " + std::to_string(n.nan) + " of " +
-             std::to_string(r.value.numElements()) + " elements are NaN" +
-             (n.infinite ? ", " + std::to_string(n.infinite) + " are infinite" : "") +
+    env_.err("note: " + r.name + ": " + std::to_string(n.nan) + " of " + std::to_string(r.elements) +
+             " elements are NaN" + (n.infinite ? ", " + std::to_string(n.infinite) + " are infinite" : "") +
              (o_.nan ? "" : " (--nan finds the op that produces the first)") + "\n");
   }
   if (!nans_) return;

@@ -12,6 +12,7 @@ namespace dtc {
 
 Result<std::unique_ptr<Job>> Job::open(Environment& env, double timeoutSeconds) {
   DTC_TRY(auto processes, Processes::open(timeoutSeconds));
+  env.connected = true;
   if (processes->rank() != 0) env.mute();
   return std::unique_ptr<Job>(new Job(std::move(processes)));
 }

@@ -3,11 +3,13 @@
 #include "dtc/Files/TensorFiles.h"
 #include "dtc/Files/TensorText.h"
 #include "dtc/IR/text/Text.h"
+#include "dtc/Session/ArgumentSizes.h"
 #include "dtc/Support/Json.h"
 #include "dtc/Support/Suggest.h"
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 namespace dtc {
 
@@ -20,6 +22,8 @@ RunResults::RunResults(const Module& m, FuncId func) {
     all.push_back({r.label ? std::string(m.strings[r.label]) : std::to_string(i),
                    user ? std::string(m.strings[m.attrs[user].text]) : "", printType(m, r.type),
                    m.types[r.type].dtype == DType::U8});
+    const Type& global = globalTypeOf(m, r);
+    all.back().dtype = global.dtype;
   }
 }
 
@@ -85,6 +89,42 @@ Status RunResults::write(const std::string& output) const {
   const RunResult& r = *find(std::string_view(output).substr(0, equals));
   const std::string path = output.substr(equals + 1);
   return isTensorArchive(path) ? writeTensorArchive(path, {{r.name, &r.value}}) : writeNpy(path, r.value);
+}
+
+// The part of NAME=FILE after the first equals sign, or all of FILE.
+static std::string fileOf(const std::string& output) { return output.substr(output.find('=') + 1); }
+
+std::vector<size_t> RunResults::written(const std::string& output) const {
+  const size_t equals = output.find('=');
+  std::vector<size_t> numbers;
+  for (size_t i = 0; i < all.size(); ++i)
+    if (equals == std::string::npos || find(std::string_view(output).substr(0, equals)) == &all[i])
+      numbers.push_back(i);
+  return numbers;
+}
+
+bool RunResults::divides(const std::string& output) const {
+  const std::string path = fileOf(output);
+  const auto complex = [&](size_t i) { return isComplex(all[i].dtype); };
+  std::error_code ignored;
+  const bool regular =
+      !std::filesystem::exists(path, ignored) || std::filesystem::is_regular_file(path, ignored);
+  return regular && (path.ends_with(".npy") ||
+                     (path.ends_with(".safetensors") && std::ranges::none_of(written(output), complex)));
+}
+
+Status RunResults::writeTogether(const std::string& output, std::span<const PiecedTensor> pieces,
+                                 WriterGroup& group) const {
+  const std::string path = fileOf(output);
+  std::vector<PiecedTensor> tensors;
+  std::vector<FileLayout::Entry> entries;
+  for (const size_t i : written(output)) {
+    tensors.push_back(pieces[i]);
+    entries.push_back({pieces[i].name, pieces[i].dtype, pieces[i].shape});
+  }
+  return dtc::writeTogether(
+      path, path.ends_with(".npy") ? npyLayout(entries[0]) : safetensorsLayout(std::move(entries)), tensors,
+      group);
 }
 
 std::string RunResults::nonFiniteJson() const {

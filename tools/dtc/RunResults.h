@@ -2,7 +2,7 @@
 // The results of a run: their names, the files that --output writes, and their text.
 #include "dtc/Check/run/NanSearch.h"
 #include "dtc/Files/TensorArchive.h"
-#include <optional>
+#include "dtc/Files/TensorPieces.h"
 
 namespace dtc {
 
@@ -12,6 +12,8 @@ struct RunResult {
   std::string type;     // "u8[N]"
   bool bytes = false;   // u8
   Tensor value = {};
+  DType dtype = DType::F32;
+  int64_t elements = 0;
   NonFiniteCount nonFinite = {};
 };
 
@@ -25,6 +27,14 @@ public:
                                 std::span<const std::string> outputs) const;
   // Writes the file of one --output, NAME=FILE or an archive of all results.
   [[nodiscard]] Status write(const std::string& output) const;
+  // The results of one --output.
+  [[nodiscard]] std::vector<size_t> written(const std::string& output) const;
+  // In a run of several processes: writes the file of one --output together, from pieces of its results; for files
+  // that divides() names. Error (Machine): it cannot be written.
+  [[nodiscard]] Status writeTogether(const std::string& output, std::span<const PiecedTensor> all,
+                                     WriterGroup& group) const;
+  // Whether several processes can write its file together: .npy and .safetensors, without complex elements.
+  [[nodiscard]] bool divides(const std::string& output) const;
   // Those of --print, or all if there is none; validated.
   [[nodiscard]] std::vector<const RunResult*> chosen(std::span<const std::string> prints) const;
   // The bytes of a result as lines of text; validated.
