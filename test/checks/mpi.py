@@ -3,7 +3,8 @@
 - The communicators conform in 2, 3, 4 and 8 processes, with and without a fixed order.
 - Random programs have the bits of one process.
 - Models have the bits of one process with --reduction-order fixed, and pass --check without it, in 2, 4 and 8 processes.
-- Training runs and results have the files of one process (mpi_files.py).
+- Training runs and results have the files of one process (mpi_files.py), and so do recipes: a few, or all of
+  docs/parallelism.md in 2, 4 and 8 processes with DTC_MPI_RECIPES=1.
 - The C API works over several processes, and an error of one is an error of all (mpi_api.py).
 - Processes that differ, cannot start, or fail (mpi_faults.py): one message, one exit code, no process is left."""
 

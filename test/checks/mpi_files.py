@@ -1,6 +1,7 @@
 """Training runs, results and inputs of several processes (for mpi.py): files that they write together, and what each reads."""
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -200,8 +201,37 @@ def usage(runs):
     runs.expect("usage of rank 1", got == 2 and err.count("error:") == 1 and "--lop" in err, f"code {got}\n{err}")
 
 
+def recipes_of(page):
+    """The training steps of docs/parallelism.md, on 8 devices where the page has 4."""
+    flags = re.findall(r"^dtc model (gpt|mixtral) [^|]*?(--parallel [^|]*?) \| dtc explain", page, re.M)
+    for model, parallel in sorted(set(flags)):
+        if "dp=" in parallel.replace("fsdp=", ""):
+            parallel = re.sub(r"\bdp=(\d+)", lambda size: f"dp={2 * int(size[1])}", parallel)
+        else:
+            parallel = parallel.replace("--parallel ", "--parallel dp=2,")
+        yield f"{model} --seq 16 --batch 16 --layers 1 --mode train --optimizer adamw {parallel}"
+
+
+def recipes(runs):
+    """They have the bits of one process with a fixed order: a few, or all with DTC_MPI_RECIPES=1."""
+    found = list(recipes_of((runs.context.root / "docs" / "parallelism.md").read_text()))
+    runs.expect("recipes of docs/parallelism.md", len(found) >= 10, f"{found}")
+    every = os.environ.get("DTC_MPI_RECIPES") == "1"
+    for number, flags in enumerate(found if every else [f for f in found if "ulysses" in f or "--zero 2" in f]):
+        text, one = runs.folder / f"recipe-{number}.dt", runs.folder / f"recipe-{number}-1.npz"
+        made = runs.context.run(runs.context.dtc, "model", *flags.split(), "-o", text)
+        run = [text, "--input", "step=const(1)", "--input", "*=randn(1,0.1)", "--reduction-order", "fixed", "--output"]
+        alone = runs.context.run(runs.context.dtc, "run", *run, one)
+        runs.expect(f"recipe {flags}", made.returncode == alone.returncode == 0, made.stderr + alone.stderr[-2000:])
+        for processes in (2, 4, 8) if every else (4,):
+            many = runs.folder / f"recipe-{number}-{processes}.npz"
+            code, out, err = runs.dtc(processes, *run, many)
+            same = code == 0 and many.exists() and many.read_bytes() == one.read_bytes()
+            runs.expect(f"recipe {flags}, {processes} processes", same, f"code {code}, or other bits\n{err[-2000:]}")
+
+
 def checks(runs):
     if not shutil.which("pgrep"):
-        return [checkpoints, results]
+        return [checkpoints, results, recipes]
     stub = (runs.context.build / "stub" / "libdtc-writes.so.1").exists()
-    return [checkpoints, interrupted, results] + [full_disk, reads] * stub
+    return [checkpoints, interrupted, results, recipes] + [full_disk, reads] * stub
