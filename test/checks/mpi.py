@@ -1,7 +1,7 @@
 """Runs of several processes (--comm mpi), started by mpirun on this machine.
 
 - The communicators conform in 2, 3, 4 and 8 processes, with and without a fixed order.
-- Random programs have the bits of one process.
+- Random programs have the bits of one process (mpi_random.py).
 - Models have the bits of one process with --reduction-order fixed, and pass --check without it, in 2, 4 and 8 processes.
 - Training runs and results have the files of one process (mpi_files.py), and so do recipes: a few, or all of
   docs/parallelism.md in 2, 4 and 8 processes with DTC_MPI_RECIPES=1.
@@ -27,7 +27,6 @@ MODELS = {
     "context": f"llama {SAMPLE} --layers 1 --parallel cp=4,tp=2 --context ring",
 }
 INPUTS = ["--input", "*=randn(1,0.1)"]
-SEEDS = 6
 HOST_OP = """mesh @m = [a=4]
 func @main(%x: f32[8] @m{a}) -> (%s: f32[]) {
   %s = sum %x
@@ -65,7 +64,7 @@ class Runs:
 def unit(runs, name, processes, tests, count):
     """Unit tests, in each process; mpirun returns the worst of their codes."""
     binary = runs.context.build / "bin" / "dtc-unit"
-    code, out, err = runs.mpirun("-n", processes, "-x", "GTEST_COLOR=no", "-x", f"DTC_SEEDS={SEEDS}", binary,
+    code, out, err = runs.mpirun("-n", processes, "-x", "GTEST_COLOR=no", binary,
                                  f"--gtest_filter={tests}", limit=300)
     good = code == 0 and f"[  PASSED  ] {count} test" in out and "SKIPPED" not in out and "FAILED" not in out
     runs.expect(name, good, f"code {code}\n{out[-3000:]}{err[-1000:]}")
@@ -85,6 +84,34 @@ def model(runs, name, flags):
     runs.expect(f"{name} --check", code == 0 and ": ok" in out and "FAIL" not in out, out[-2000:] + err[-2000:])
 
 
+def clocks(runs):
+    """A process whose clock is ahead: in the trace, a collective does not end on one device before it began on another."""
+    folder, library = runs.folder, runs.context.build / "stub" / "libdtc-mpi-faults.so.1"
+    (folder / "clocks.dt").write_text(HOST_OP)
+    for ahead in (0, 40_000_000):  # ns; more than the whole run takes
+        code, out, err = runs.dtc(2, "clocks.dt", "--input", "*=const(0.125)", "--trace", "clocks.json",
+                                  mpi=["-x", f"LD_PRELOAD={library}", "-x", f"DTC_STUB_CLOCK=1:{ahead}"])
+        events = json.loads((folder / "clocks.json").read_text())["traceEvents"] if code == 0 else []
+        spans = [(e["ts"], e["ts"] + e["dur"]) for e in events if e.get("ph") == "X" and "all_reduce" in e["name"]]
+        overlap = len(spans) == 4 and max(b for b, _ in spans) < min(e for _, e in spans) + 1000
+        labels = {e["args"]["labels"].split()[1] for e in events if e.get("name") == "process_labels"}
+        runs.expect(f"clock ahead by {ahead} ns", overlap and labels == {"0", "1"}, f"code {code}, {spans}, {labels}\n{err}")
+
+
+def dumps(runs):
+    """Dumps of a run in which a process is stopped, merged."""
+    folder, library = runs.folder, runs.context.build / "stub" / "libdtc-mpi-faults.so.1"
+    if not library.exists():
+        return
+    clocks(runs)
+    code, out, err = runs.dtc(2, "host.dt", "--input", "*=const(0.125)", "--comm-timeout", 2, "--comm-dump", "dump.json",
+                              mpi=["-x", f"LD_PRELOAD={library}", "-x", "DTC_STUB_MPI=1:1:19"])
+    merged = runs.context.run(runs.context.dtc, "trace", "merge", folder / "dump-0.json")
+    said = re.search(r"1 dump of 2 processes; no dump of rank 1\nhost.dt:3: 'all_reduce' of devices 0, 1, 2, 3 did not complete\n"
+                     r"  rank 0 on \S+ arrived first\n  rank 1 has not arrived: it has no dump\n", merged.stdout)
+    runs.expect("merged dumps", code == 3 and said, f"code {code}\n{err}{merged.stdout}{merged.stderr}")
+
+
 def messages(runs):
     folder = runs.folder
     (folder / "host.dt").write_text(HOST_OP)
@@ -97,6 +124,7 @@ def messages(runs):
     events = json.loads((folder / "t.json").read_text())["traceEvents"] if code == 0 else []
     devices = {e["pid"] for e in events if e.get("ph") == "X" and "all_reduce" in e["name"]}
     runs.expect("trace and stats", len(devices) == 4 and "collectives: 2," in out, f"code {code}, {devices}\n{out}{err}")
+    dumps(runs)
     alone = folder / "alone"
     alone.mkdir()
     shutil.copy(runs.context.dtc, alone)
@@ -126,7 +154,7 @@ def available(context):
 
 
 def check(context):
-    from . import mpi_faults
+    from . import mpi_faults, mpi_hosts, mpi_random
 
     if not available(context):
         context.note("no runs of several processes: mpirun was not found, or the build has no plugin dtc-mpi.so")
@@ -137,12 +165,13 @@ def check(context):
         tasks = [pool.submit(model, runs, name, flags) for name, flags in MODELS.items()]
         tasks += [pool.submit(unit, runs, f"conformance {n} {kind}", n, f"*Conformance*/mpi_{kind}", 6)
                   for n in (2, 3, 4, 8) for kind in ("any", "fixed")]
-        tasks += [pool.submit(unit, runs, "random programs", 4, "ProcessPrograms.*", 1), pool.submit(messages, runs)]
+        tasks += [pool.submit(mpi_random.run, runs, 1, 20), pool.submit(messages, runs)]
         mpi_files.prepare(runs)
         tasks += [pool.submit(part, runs) for part in mpi_files.checks(runs)]
         tasks.append(pool.submit(mpi_api.check_programs, runs))
         if (context.build / "stub" / "libdtc-mpi-faults.so.1").exists():
             mpi_faults.write_models(context, runs.folder)
+            tasks.append(waiting.submit(mpi_hosts.check, context, short=True))
             tasks += [waiting.submit(mpi_faults.run, runs, case) for case in mpi_faults.FEW]
         else:
             context.note("no faults of processes: the stub was not built (a sanitizer's build has none)")

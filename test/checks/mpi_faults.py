@@ -32,9 +32,11 @@ FEW = [("gpt", 4, 0, 1, signal.SIGKILL), ("pipeline", 8, 3, 2, signal.SIGKILL), 
 TIMEOUT, GRACE = 2, 4  # seconds
 
 
-def write_models(context, folder):
+def write_models(context, folder, only=()):
     for name, flags in MODELS.items():
         for text, these in zip((f"{name}.dt", f"{name}-3.dt"), flags):
+            if only and text not in only:
+                continue
             context.run(context.dtc, "model", *these.split(), "-o", folder / text)
             # Compiles the kernels of all devices, so that runs with faults find them in the cache.
             context.run(context.dtc, "run", folder / text, *mpi.INPUTS, "--print", "loss")

@@ -26,6 +26,7 @@ public:
   explicit Environment(std::string input);
 
   std::vector<std::string> commandLine; // including the program name
+  std::vector<std::string> operands;    // after `--`, of a verb that takes a command
   bool color = false;                   // whether standard error is colored
   std::string outText, errText;
   DiagnosticsFormat diagnostics = DiagnosticsFormat::Text;

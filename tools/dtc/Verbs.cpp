@@ -31,18 +31,21 @@ Verb diffVerb();
 Verb explainVerb();
 Verb exportVerb();
 Verb importVerb();
+Verb launchVerb();
 Verb modelVerb();
 Verb optVerb();
 Verb pluginVerb();
 Verb reportVerb();
 Verb runVerb();
+Verb traceVerb();
 Verb viewVerb();
 
 const std::vector<Verb>& verbTable() {
   static const std::vector<Verb> table = {
-      optVerb(),     compileVerb(), runVerb(),        explainVerb(),    viewVerb(),   reportVerb(),
-      diffVerb(),    checkVerb(),   modelVerb(),      importVerb(),     exportVerb(), auditVerb(),
-      devicesVerb(), cacheVerb(),   checkpointVerb(), completionVerb(), pluginVerb(),
+      optVerb(),    compileVerb(), runVerb(),        explainVerb(), viewVerb(),
+      reportVerb(), diffVerb(),    checkVerb(),      modelVerb(),   importVerb(),
+      exportVerb(), auditVerb(),   devicesVerb(),    cacheVerb(),   checkpointVerb(),
+      launchVerb(), traceVerb(),   completionVerb(), pluginVerb(),
   };
   return table;
 }
@@ -125,6 +128,11 @@ int parseAndRun(Environment& env, const Verb& verb, std::vector<std::string> wor
   auto action = verb.declare(app);
   addCommonOptions(app);
   app.footer(std::string("examples:\n") + verb.examples);
+  if (const auto end = std::ranges::find(words, "--");
+      end != words.end() && app.get_option_no_throw("COMMAND")) {
+    env.operands.assign(end + 1, words.end());
+    words.erase(end, words.end());
+  }
   spreadInputs(app, words);
   if (auto wrong = flagWithValue(verb, app, words)) return env.fail(*wrong);
   std::ranges::reverse(words); // CLI11 expects reversed arguments
@@ -142,7 +150,7 @@ int parseAndRun(Environment& env, const Verb& verb, std::vector<std::string> wor
     return env.fail(commandLineError(verb, app, e));
   }
   if (!app.remaining().empty()) return env.fail(unexpectedWord(verb, app, app.remaining().front()));
-  env.status.at(verb.name);
+  if (verb.name != std::string_view("launch")) env.status.at(verb.name); // its command has the terminal
   const Result<int> code = action(env);
   return code ? *code : env.fail(code.error());
 }
