@@ -67,7 +67,7 @@ def flags(context, runs):
         if shown.returncode:
             continue
         used = "\n".join(line for line in runs.splitlines() if re.search(rf"%dtc(-opt\b| {verb}\b)", line))
-        for flag in sorted(set(re.findall(r"(?<![\w-])(--[a-z][a-z-]+)", shown.stdout)) - {"--help", "--help-all", "--diagnostics"}):
+        for flag in sorted(set(re.findall(r"^ +(?:-\w,)?(--[a-z][a-z-]+)", shown.stdout, flags=re.M)) - {"--help", "--help-all", "--diagnostics"}):
             yield f"flag {verb} {flag}", bool(re.search(rf"(?<![\w-]){flag}\b(?!-)", used))
 
 
