@@ -6,6 +6,7 @@
 #include "dtc/Support/Words.h"
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <memory>
 
@@ -92,8 +93,9 @@ private:
   static std::string howText(const Attempt& attempt) {
     char seconds[32];
     std::snprintf(seconds, sizeof seconds, "%.1f", attempt.seconds);
+    const int signal = attempt.code - 128; // mpirun has codes above those of signals
     return "the command ended with code " + std::to_string(attempt.code) +
-           (attempt.code > 128 ? " (signal " + std::to_string(attempt.code - 128) + ")" : "") + " after " +
+           (signal > 0 && signal <= SIGRTMAX ? " (signal " + std::to_string(signal) + ")" : "") + " after " +
            seconds + " s";
   }
   // The step of the newest checkpoint; -1: none.
