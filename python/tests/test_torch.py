@@ -169,6 +169,29 @@ class Torch(unittest.TestCase):
             x = torch.randn(rows, 4)
             torch.testing.assert_close(call(x), torch.softmax(x, -1).T)
 
+    def test_sizes_of_a_backward_pass(self):
+        """The saved tensors have sizes such as 3 s - 3, and none has the size s."""
+        import torch
+
+        embedding, head = torch.nn.Embedding(20, 4), torch.nn.Linear(4, 20)
+
+        def loss(x):
+            logits = head(embedding(x[:, :-1])).flatten(0, 1)
+            return torch.nn.functional.cross_entropy(logits, x[:, 1:].flatten())
+
+        def joined(x):
+            return torch.cat([x, x[1:]]).tanh().sum()
+
+        for f, arguments in (
+            (loss, [torch.randint(0, 20, (3, n)) for n in (6, 7, 9)]),
+            (joined, [torch.randn(n, 2).requires_grad_() for n in (3, 4, 6)]),
+        ):
+            call = torch.compile(f, backend=dtc_backend())
+            for x in arguments:
+                sources = [x] if x.requires_grad else [head.weight, embedding.weight]
+                for got, want in zip(torch.autograd.grad(call(x), sources), torch.autograd.grad(f(x), sources)):
+                    torch.testing.assert_close(got, want)
+
     def test_symbolic_strides(self):
         import torch
 
@@ -231,6 +254,17 @@ class Torch(unittest.TestCase):
             torch.testing.assert_close(y, conditional(x))
             (dx,) = torch.autograd.grad(y.sum(), x)
             torch.testing.assert_close(dx, torch.autograd.grad(conditional(x).sum(), x)[0])
+
+        left, right = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+
+        def modules(x):
+            return torch.cond(x.sum() > 0, lambda x: left(x).sin(), lambda x: right(x).cos(), (x,))
+
+        x = torch.randn(2, 3)
+        y = torch.compile(modules, backend=dtc_backend(), fullgraph=True)(x)
+        torch.testing.assert_close(y, modules(x))
+        got, want = (torch.autograd.grad(r.sum(), left.weight, allow_unused=True)[0] for r in (y, modules(x)))
+        torch.testing.assert_close(got, want)
 
         def attention(q, k, v):
             return flex_attention(q, k, v, lambda score, b, h, q, k: score - (q - k).abs() * (h + 1))

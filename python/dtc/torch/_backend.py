@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import operator
 from typing import Any, Callable, Mapping, Optional, Sequence
@@ -67,16 +68,15 @@ class _Graph:
             self._static = self._compile(())  # errors are those of torch.compile
 
     def _compile(self, sizes: tuple[int, ...]) -> Any:
-        dims = {name: size for (name, _, _), size in zip(self._sizes, sizes)}
+        dims = {source.name: size for source, size in zip(self._sizes, sizes)}
         return compile_program(self._program, name="<torch>", dims=dims, results="torch", **self._options)
 
     def _executable(self, arguments: Sequence[Any]) -> Any:
         if self._static is not None:
             return self._static
-        sizes = tuple(
-            int(arguments[position] if dim is None else arguments[position].shape[dim])
-            for _, position, dim in self._sizes
-        )
+        sizes: tuple[int, ...] = ()
+        for source in self._sizes:
+            sizes += (source.size_in(arguments, sizes),)
         if sizes not in self._compiled:
             self._compiled[sizes] = self._compile(sizes)
         return self._compiled[sizes]
@@ -106,20 +106,62 @@ def _copy_of(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
     return torch.fx.GraphModule(graph, copied)
 
 
-def _size_sources(inputs: Sequence[torch.fx.Node]) -> list[tuple[str, int, Optional[int]]]:
-    """Where each symbolic size is found: an input, and its dim unless the input is the size.
+@dataclasses.dataclass
+class _SizeSource:
+    """Where a symbolic size is found: an input, and its dim unless the input is the size."""
 
-    An input that nothing reads is a symbolic stride, on which the program does not depend.
+    name: str
+    position: int
+    dim: Optional[int]
+    solution: Optional[Callable[..., Any]] = None  # of the found number and the sizes before; None: that number
+
+    def size_in(self, arguments: Sequence[Any], before: Sequence[int]) -> int:
+        value = arguments[self.position]
+        number = int(value if self.dim is None else value.shape[self.dim])
+        return number if self.solution is None else round(self.solution(number, *before))
+
+
+def _size_sources(inputs: Sequence[torch.fx.Node]) -> list[_SizeSource]:
+    """Where each symbolic size is found.
+
+    A backward pass may have only tensors with sizes such as 3 * s - 3, which is solved for s. An input that nothing
+    reads is a symbolic stride, on which the program does not depend.
     """
-    found: dict[str, tuple[int, Optional[int]]] = {}
+    places = []
     for position, node in enumerate(inputs):
         value = node.meta.get("val")
         dims = [(None, value)] if isinstance(value, torch.SymInt) and node.users else []
         dims += list(enumerate(value.shape)) if isinstance(value, torch.Tensor) else []
-        for dim, size in dims:
-            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
-                found.setdefault(str(size.node.expr), (position, dim))
-    return [(name, position, dim) for name, (position, dim) in found.items()]
+        places += [(position, dim, size.node.expr) for dim, size in dims if isinstance(size, torch.SymInt)]
+    found: dict[Any, _SizeSource] = {}
+    for position, dim, expression in places:
+        if expression.is_Symbol:
+            found.setdefault(expression, _SizeSource(str(expression), position, dim))
+    solved = True
+    while solved:
+        solved = False
+        for position, dim, expression in places:
+            unknown = expression.free_symbols - found.keys()
+            solution = _solution(expression, unknown.pop(), list(found)) if len(unknown) == 1 else None
+            if solution:
+                symbol, function = solution
+                found[symbol] = _SizeSource(str(symbol), position, dim, function)
+                solved = True
+    return list(found.values())
+
+
+def _solution(expression: Any, symbol: Any, known: Sequence[Any]) -> Optional[tuple[Any, Callable[..., Any]]]:
+    """The symbol as a function of the expression's value and the known symbols; None: not unique, or not known."""
+    import sympy
+
+    number = sympy.Dummy("number", integer=True)
+    try:
+        solutions = sympy.solve(expression - number, symbol, check=False)
+    except NotImplementedError:
+        return None
+    if len(solutions) != 1:
+        return None
+    return symbol, sympy.lambdify([number, *known], solutions[0], modules="math")
 
 
 def compile_graph(

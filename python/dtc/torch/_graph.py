@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from typing import Any, Mapping, Optional
+from typing import Any, Iterator, Mapping, Optional
 
 import torch
 from torch._export.serde import serialize
@@ -32,9 +32,16 @@ def _argument(node: Any) -> Any:
     return ConstantArgument(name=getattr(node, "name", ""), value=value)
 
 
+def _nodes_of(graph: torch.fx.GraphModule) -> Iterator[torch.fx.Node]:
+    """Those of the graph, and of the branches and bodies in it."""
+    for module in graph.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            yield from module.graph.nodes
+
+
 def _named_types(graph: torch.fx.GraphModule) -> None:
     """The serializer expects names of module classes, where a captured graph has the classes."""
-    for node in graph.graph.nodes:
+    for node in _nodes_of(graph):
         stack: Mapping[str, Any] = node.meta.get("nn_module_stack") or {}
         if any(isinstance(kind, type) for _, kind in stack.values()):
             node.meta["nn_module_stack"] = {
@@ -45,10 +52,9 @@ def _named_types(graph: torch.fx.GraphModule) -> None:
 
 def _tuples_of_results(graph: torch.fx.GraphModule) -> None:
     """The serializer expects a tuple of results of a higher-order op, where gradients of them have a list."""
-    for module in graph.modules():
-        for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
-            if isinstance(node.target, torch._ops.HigherOrderOperator) and isinstance(node.meta.get("val"), list):
-                node.meta["val"] = tuple(node.meta["val"])
+    for node in _nodes_of(graph):
+        if isinstance(node.target, torch._ops.HigherOrderOperator) and isinstance(node.meta.get("val"), list):
+            node.meta["val"] = tuple(node.meta["val"])
 
 
 def program_of(graph: torch.fx.GraphModule, placement: Optional[Mapping[str, Any]] = None) -> bytes:
