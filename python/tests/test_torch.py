@@ -364,6 +364,35 @@ class Torch(unittest.TestCase):
             model.linear.weight.mul_(2)  # the executable uses the model's own weights
         torch.testing.assert_close(f(x), model(x))
 
+    def test_autocast_in_an_export(self):
+        """The file has f32 operands and results in bf16."""
+        import torch
+        from torch.nn import functional as F
+
+        class Model(torch.nn.Module):
+            def __init__(self, f):
+                super().__init__()
+                self.f = f
+
+            def forward(self, *arguments):
+                with torch.autocast("cpu", torch.bfloat16):
+                    return self.f(*arguments).float()
+
+        x, w, b = torch.randn(4, 3), torch.randn(5, 3), torch.randn(5)
+        rows, kernel = torch.randn(2, 3, 6), torch.randn(4, 3, 2)
+        for f, arguments in (
+            (F.linear, (x, w, b)),
+            (F.bilinear, (x, x, torch.randn(2, 3, 3))),
+            (F.conv1d, (rows, kernel)),
+            (F.conv_transpose1d, (rows, kernel.transpose(0, 1))),
+            (F.scaled_dot_product_attention, (rows, rows, rows)),
+            (torch.mm, (x, w.T.contiguous())),
+        ):
+            with self.subTest(f=f.__name__):
+                model = Model(f)
+                got = dtc.compile(torch.export.export(model, arguments))(*arguments)
+                torch.testing.assert_close(got, model(*arguments), rtol=2e-2, atol=2e-2)
+
     def test_memory_of_strided_tensors(self):
         import torch
 

@@ -57,8 +57,9 @@ struct LoopNode {
 };
 
 struct ConditionVaries {};
+struct TypesVary {};
 
-// The iterations are counted, and the body's condition is always true.
+// The iterations are counted, the body's condition is always true, and values keep their types.
 std::vector<Expr> countedLoop(const LoopNode& n, Arg count) {
   return forLoop(n.c.b, 0, count, Values(n.starts),
                  [&](Builder& in, Expr index, std::span<const ValueId> carried) {
@@ -66,6 +67,8 @@ std::vector<Expr> countedLoop(const LoopNode& n, Arg count) {
                    const auto goesOn = knownFlag(n.c, out[0]);
                    if (!goesOn || !*goesOn) throw ConditionVaries{};
                    out.erase(out.begin());
+                   for (size_t i = 0; i < carried.size(); ++i)
+                     if (!(Expr(in, out[i]).type() == Expr(in, carried[i]).type())) throw TypesVary{};
                    return out;
                  });
 }
@@ -126,7 +129,11 @@ std::vector<Expr> knownLoop(const LoopNode& n, int64_t count) {
   if (count < 0 || count > INT32_MAX) n.c.fail("has a number of iterations that is out of range");
   try {
     return countedLoop(n, count);
-  } catch (const BuildError&) {
+  } catch (const TypesVary&) {
+    if (count > kMaxUnrolled)
+      n.c.fail("changes the types of its values in " + std::to_string(count) + " iterations; at most " +
+               std::to_string(kMaxUnrolled) + " import");
+  } catch (const BuildError&) { // an op that rejects the types of later iterations
     if (count > kMaxUnrolled) throw;
   }
   b.out.resize(before);
@@ -148,6 +155,8 @@ ImportResults loop(OnnxContext& c) {
   if (starts && *starts && count.valid()) try {
       if (known) return knownLoop(n, known->getInt(0));
       return countedLoop(n, count.as(DType::I32));
+    } catch (const TypesVary&) {
+      c.fail("changes the types of its values, but the number of its iterations is not known at import");
     } catch (const ConditionVaries&) {
       c.b.out.resize(before);
     }

@@ -67,7 +67,7 @@ bool isAligned(const std::byte* p, DType dtype) {
 
 // Shards are those of the devices of this process.
 Status checkAll(std::span<const BorrowedTensor> tensors, const std::vector<TransferPlan>& plans, bool shards,
-                const Program& program, const char* what) {
+                const Program& program, bool onHost, const char* what) {
   const auto first = static_cast<size_t>(program.firstHere());
   const size_t each = shards ? static_cast<size_t>(program.numHere()) : 1, expected = each * plans.size();
   std::string_view noun = what;
@@ -78,6 +78,9 @@ Status checkAll(std::span<const BorrowedTensor> tensors, const std::vector<Trans
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].skip) continue;
     const TransferPlan& plan = plans[i / each];
+    if (tensors[i].onDevice && onHost)
+      return usageError(plan.name +
+                        ": expected memory of the host, got a device's: this program runs on the CPU");
     if (Status s = fits(plan, shards ? plan.shards[first + i % each].shape : plan.shape, tensors[i]); !s)
       return s;
   }
@@ -317,10 +320,14 @@ Status BorrowedRun::setArgument(size_t i, std::span<const BorrowedTensor> tensor
 }
 
 Status BorrowedRun::begin(const Borrowing& tensors) {
-  if (Status s = checkAll(tensors.arguments, arguments_, tensors.argumentShards, program_, "arguments"); !s)
+  if (Status s = checkAll(tensors.arguments, arguments_, tensors.argumentShards, program_,
+                          backend_.isHostMemory(), "arguments");
+      !s)
     return s;
   if (!tensors.results.empty()) {
-    if (Status s = checkAll(tensors.results, results_, tensors.resultShards, program_, "results"); !s)
+    if (Status s = checkAll(tensors.results, results_, tensors.resultShards, program_,
+                            backend_.isHostMemory(), "results");
+        !s)
       return s;
     if (Status s = tensors.resultShards ? Ok{} : checkComplete(tensors.results, results_); !s) return s;
     if (Status s = checkDisjoint(tensors.results); !s) return s;

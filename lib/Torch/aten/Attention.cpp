@@ -89,7 +89,7 @@ Expr droppedAttention(ImportContext& c, Expr q, Expr k, Expr v, Expr mask) {
 
 // Queries, keys and values of aten.scaled_dot_product_attention, whose leading dims broadcast.
 std::array<Expr, 3> broadcastOperands(ImportContext& c) {
-  std::array<Expr, 3> out{c.tensor("query"), c.tensor("key"), c.tensor("value")};
+  std::array<Expr, 3> out{in(c, "query"), in(c, "key"), in(c, "value")};
   auto& [q, k, v] = out;
   if (q.rank() < 3) return out;
   const size_t keep = c.flag("enable_gqa", false) ? 3 : 2;

@@ -70,20 +70,26 @@ ImportResults outer(ImportContext& c) {
   return isBool(a.dtype()) ? a & b : a * b;
 }
 
+// Operands are converted to the declared dtype: in an export under torch.autocast, f32 operands have results in bf16 or
+// f16, where PyTorch converts them.
+Expr optionalIn(ImportContext& c, ArgumentKey key) {
+  const Expr x = c.optional(key);
+  return x.valid() ? x.as(c.result().dtype) : x;
+}
+
 ImportResults linear(ImportContext& c) {
-  const Expr x = c.tensor("input"), w = c.tensor("weight");
-  const Expr bias = c.optional("bias");
+  const Expr x = in(c, "input"), w = in(c, "weight"), bias = optionalIn(c, "bias");
   const Expr y = w.rank() == 1 ? product(x, w) : product(x, swapped(w, 0, 1));
   return bias.valid() ? y + bias : y;
 }
 
 ImportResults bilinear(ImportContext& c) {
-  const Expr x1 = c.tensor("input1"), x2 = c.tensor("input2"), w = c.tensor("weight");
+  const Expr x1 = in(c, "input1"), x2 = in(c, "input2"), w = in(c, "weight");
   const Expr n1 =
       reshapeTo(x1, {elementsOf(c.b, Dims(x1.dims().begin(), x1.dims().end() - 1)), x1.dims().back()});
   const Expr n2 = reshapeTo(x2, {n1.dims().at(0), x2.dims().back()});
   Expr y = ops::einsum(c.b, std::vector<Expr>{n1, w, n2}, "bi,oij,bj->bo");
-  if (c.has("bias")) y = y + c.tensor("bias");
+  if (c.has("bias")) y = y + in(c, "bias");
   return reshapeTo(y, resultDims(c));
 }
 
@@ -236,8 +242,8 @@ void readPadding(ImportContext& c, Convolution& v, Expr w, size_t k) {
 }
 
 ImportResults convolution(ImportContext& c) {
-  Expr x = c.tensor("input");
-  const Expr w = c.tensor("weight"), bias = c.optional("bias");
+  Expr x = in(c, "input");
+  const Expr w = in(c, "weight"), bias = optionalIn(c, "bias");
   if (w.rank() < 3) c.fail("has a weight of rank " + std::to_string(w.rank()));
   const size_t k = w.rank() - 2;
   const bool single = x.rank() == k + 1; // without a batch
@@ -270,7 +276,8 @@ ImportResults groupedMmBackward(ImportContext& c) {
 }
 
 ImportResults chainProduct(ImportContext& c) { // linalg_multi_dot, chain_matmul
-  const std::vector<Expr> xs = c.tensors(c.has("tensors") ? "tensors" : "matrices");
+  std::vector<Expr> xs = c.tensors(c.has("tensors") ? "tensors" : "matrices");
+  for (Expr& x : xs) x = x.as(c.result().dtype);
   if (xs.empty()) c.fail("multiplies nothing");
   Expr y = xs[0];
   for (size_t i = 1; i < xs.size(); ++i) y = product(y, xs[i]);

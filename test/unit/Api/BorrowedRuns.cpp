@@ -165,6 +165,24 @@ TEST(BorrowedRuns, CopyNoContiguousTensors) {
   EXPECT_EQ(program->copiedBytes(), (64 * 64 + 64 + 64 * 32) * 4);
 }
 
+// Its address would be read as one of the host.
+TEST(BorrowedRuns, RejectMemoryOfDevicesOnCpus) {
+  const auto machine = std::make_shared<Machine>(1);
+  ApiError error;
+  const auto program = CompiledProgram::compile(
+      {"test.dt", "func @main(%x: f32[8]) -> (%y: f32[8]) {\n  %y = neg %x\n  return %y\n}\n"}, {}, machine,
+      error);
+  ASSERT_TRUE(program) << error.text;
+  Tensor x(DType::F32, std::vector<int64_t>{8}), y = x;
+  BorrowedTensor in{x.bytes().data(), DType::F32, x.shape()}, out{y.bytes().data(), DType::F32, y.shape()};
+  in.onDevice = true;
+  EXPECT_FALSE(program->run({.tensors = {.arguments = {&in, 1}, .results = {&out, 1}}}, error));
+  EXPECT_NE(error.text.find("argument %x: expected memory of the host"), std::string::npos) << error.text;
+  in.onDevice = false, out.onDevice = true;
+  EXPECT_FALSE(program->run({.tensors = {.arguments = {&in, 1}, .results = {&out, 1}}}, error));
+  EXPECT_NE(error.text.find("result y: expected memory of the host"), std::string::npos) << error.text;
+}
+
 // A result in the memory of an argument is written after the argument has been read.
 TEST(BorrowedRuns, MayWriteOverArguments) {
   const auto machine = std::make_shared<Machine>(1);
