@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import operator
 import os
 import tempfile
 import threading
@@ -199,7 +200,11 @@ def compile(
     """
     settings = [("mesh", text) for text in _mesh_texts(mesh)]
     settings += [("sharding", f"{argument}={_sharding_text(argument, sharding)}") for argument, sharding in (shardings or {}).items()]
-    settings += [("dim", f"{symbol}={size}") for symbol, size in (dims or {}).items()]
+    for symbol, size in (dims or {}).items():
+        try:
+            settings.append(("dim", f"{symbol}={operator.index(size)}"))
+        except TypeError:
+            raise UsageError(f"dims: {symbol!r} has {size!r}: expected an integer") from None
     bound_inputs, input_files = _input_files(bind or {})
     settings += bound_inputs
     if entry is not None:

@@ -83,7 +83,13 @@ def _like_named(name: Any) -> Any:
     if name == "jax":
         return _to_jax
     if isinstance(name, type):
-        return name
+        package = name.__module__.partition(".")[0]
+        if package == "numpy":
+            return None
+        if package in ("jax", "jaxlib"):
+            return _to_jax
+        if hasattr(name, "__dlpack_c_exchange_api__"):
+            return name
     raise UsageError(f"results={name!r}: expected 'numpy', 'torch', 'jax' or a tensor type")
 
 
@@ -345,7 +351,10 @@ class Executable:
 
     def _for_sizes(self, args: tuple) -> "_core.Executable":
         if len(args) != len(self._names):
-            raise TypeError(f"expected {_counted(len(self._names), 'argument')}, got {len(args)}")
+            missing = ", ".join(f"%{name}" for name in self._names[len(args):])
+            raise TypeError(
+                f"expected {_counted(len(self._names), 'argument')}, got {len(args)}" + (missing and f": no {missing}")
+            )
         for name, a in zip(self._names, args):
             if isinstance(a, (list, tuple)):
                 raise TypeError(

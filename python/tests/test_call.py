@@ -63,6 +63,10 @@ class Calls(unittest.TestCase):
     def test_values(self):
         np.testing.assert_array_equal(dtc.compile(MATMUL)(self.x, self.w), self.x @ self.w)
 
+    def test_type_of_results(self):
+        for results in ("numpy", np.ndarray):
+            self.assertIsInstance(dtc.compile(MATMUL, results=results)(self.x, self.w), np.ndarray)
+
     def test_by_name(self):
         f = dtc.compile(MATMUL)
         np.testing.assert_array_equal(f(w=self.w, x=self.x), self.x @ self.w)
@@ -197,7 +201,7 @@ class Calls(unittest.TestCase):
         f = dtc.compile("func @main(%x: f32[B, 4], %s: f32[]) -> (%y: f32[B, 4]) {\n  %y = mul %x, %s\n  return %y\n}\n")
         with self.assertRaisesRegex(dtc.ProgramError, r"argument %x: expected f32\[B, 4\], got f32\[3\]"):
             f(np.ones(3, np.float32), 2.0)
-        with self.assertRaisesRegex(TypeError, "expected 2 arguments, got 1"):
+        with self.assertRaisesRegex(TypeError, "expected 2 arguments, got 1: no %s"):
             f(np.ones((3, 4), np.float32))
         np.testing.assert_array_equal(f(np.ones((3, 4), np.float32), 2.0), np.full((3, 4), 2.0))
 
@@ -387,7 +391,8 @@ class Programs(unittest.TestCase):
             dtc.compile(unary("neg"))(1, 2)
 
     def test_wrong_options(self):
-        for options in ({"backend": "gpu"}, {"opt_level": 7}, {"options": {"polizy": "cost"}}, {"entry": "nope"}):
+        for options in ({"backend": "gpu"}, {"opt_level": 7}, {"options": {"polizy": "cost"}}, {"entry": "nope"}, {"results": int},
+                        {"dims": {"B": 3.5}}):
             with self.assertRaises(dtc.UsageError):
                 dtc.compile(unary("neg"), **options)
         with self.assertRaises(dtc.UsageError):
