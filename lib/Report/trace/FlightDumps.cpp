@@ -60,7 +60,7 @@ FlightDump dumpOf(DumpValue& d) {
   return out;
 }
 
-std::string durationText(int64_t ns) {
+std::string textOfNs(int64_t ns) {
   char text[48];
   std::snprintf(text, sizeof text,
                 ns < 1'000'000        ? "%.0f us"
@@ -102,7 +102,7 @@ public:
     if (size_) out += " of " + std::to_string(size_) + " processes";
     if (!missing.empty())
       out += "; no dump of " + std::string(missing.size() == 1 ? "rank " : "ranks ") + joined(missing);
-    if (errorNs_) out += "; clocks agree within " + durationText(errorNs_);
+    if (errorNs_) out += "; clocks agree within " + textOfNs(errorNs_);
     out += "\n";
     const std::string open = openText();
     return out + (open.empty() ? "all collectives have completed\n" : open) + usualText();
@@ -144,7 +144,7 @@ private:
     for (size_t i = 0; i < order.size(); ++i) {
       const auto [ns, rank] = order[i];
       out += "  " + nameOf(rank) + " arrived " +
-             (i == 0 ? "first" : durationText(ns - order[0].first) + " later") +
+             (i == 0 ? "first" : textOfNs(ns - order[0].first) + " later") +
              (i > 0 && i + 1 == order.size() ? ", last" : "") + "\n";
     }
     for (int64_t rank : groups_[group])
@@ -178,7 +178,7 @@ private:
     for (auto& [rank, times] : late) {
       std::ranges::sort(times);
       out += nameOf(rank) + " arrived last in " + std::to_string(times.size()) + " of " +
-             std::to_string(count) + " collectives, " + durationText(times[times.size() / 2]) +
+             std::to_string(count) + " collectives, " + textOfNs(times[times.size() / 2]) +
              " after the first (median)\n";
     }
     return out;

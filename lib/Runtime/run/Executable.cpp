@@ -155,7 +155,9 @@ Status Executable::setArgument(size_t i, const TensorSource& global) {
       equal; // devices with replicas of a shard, which is read once
   for (int64_t p = impl_->program.firstHere(); p < impl_->program.endHere(); ++p) {
     if (!holds[static_cast<size_t>(p)]) continue;
-    std::vector<int64_t> key;
+    const ValueId v = impl_->m[impl_->program.at(p).func].args[i].value;
+    auto key =
+        shapeAt(impl_->m, impl_->m[v].type, mesh(), p).value_or(std::vector<int64_t>()); // for empty shards
     for (const PendingAxis& axis : sharding ? sharding->pending : decltype(sharding->pending)())
       key.push_back(mesh().indexAlong(axis.axis, p));
     if (sharding)
