@@ -68,6 +68,7 @@ Result<std::vector<std::pair<std::string, int64_t>>> sizesOf(const Module& m, Fu
 Status readEntry(SourceText text, const CompileOptions& o, ReadOptions& parse, Module& m, FuncId& entry,
                  SourceText& source, Diagnostics& diags) {
   DTC_TRY(parse, parseOptionsOf(o.program));
+  if (Status s = checkNoBindings(o.program); !s) return s;
   if (text.text.size() > kMaxProgramBytes)
     return inputError(text.name + " has more than " + std::to_string(kMaxProgramBytes) + " bytes");
   if (looksLikeVhlo(text.text)) {

@@ -66,7 +66,7 @@ static std::unique_ptr<CompiledProgram> compileGraph(Graph graph, CompileOptions
                                                      std::shared_ptr<Machine> machine, ApiError& error) {
   auto text = graph.text(error);
   if (!text) return nullptr;
-  options.program.dims.clear(); // the text has the sizes already
+  options.program.dims.clear(), options.program.bindings.clear(); // the text has them already
   return CompiledProgram::compile(*std::move(text), options, std::move(machine), error);
 }
 
@@ -89,7 +89,7 @@ static std::optional<ProgramSignature> signatureOfGraph(Graph graph, CompileOpti
   if (!text && error.records.back().kind == kUnboundSizesKind)
     return signatureOf(graph.imported->module, graph.imported->module.order[0]);
   if (!text) return std::nullopt;
-  options.program.dims.clear();
+  options.program.dims.clear(), options.program.bindings.clear();
   return signatureOfText(*std::move(text), options, error);
 }
 

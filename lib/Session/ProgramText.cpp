@@ -161,6 +161,12 @@ Result<ReadOptions> parseOptionsOf(const ProgramOptions& o) {
   return options;
 }
 
+Status checkNoBindings(const ProgramOptions& o) {
+  if (o.bindings.empty()) return Ok{};
+  return usageError("--bind " + o.bindings[0].substr(0, o.bindings[0].find('=')) +
+                    ": only inputs of ONNX models are bound at import");
+}
+
 static FuncId partitioned(const Module& m) {
   const auto found = std::ranges::find_if(m.order, [&](FuncId f) { return m[f].spmd; });
   return found == m.order.end() ? FuncId() : *found;

@@ -392,6 +392,7 @@ class Programs(unittest.TestCase):
 
     def test_wrong_options(self):
         for options in ({"backend": "gpu"}, {"opt_level": 7}, {"options": {"polizy": "cost"}}, {"entry": "nope"}, {"results": int},
+                        {"bind": {"q": [1]}},
                         {"dims": {"B": 3.5}}):
             with self.assertRaises(dtc.UsageError):
                 dtc.compile(unary("neg"), **options)

@@ -154,6 +154,7 @@ Result<SourceText> readProgram(Environment& env, const ProgramOptions& o, bool h
     DTC_TRY(auto m, loadGraph(env, *format, o.file, own));
     return SourceText{o.file + " (imported)", printModule(m)};
   }
+  if (Status s = checkNoBindings(o); !s) return s.error();
   if (isPackageFile(o.file)) {
     DTC_TRY(auto file, InputFile::open(o.file));
     return packageText(env, std::make_shared<const InputFile>(std::move(file)));

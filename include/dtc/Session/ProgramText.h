@@ -24,6 +24,8 @@ struct ProgramOptions {
 
 // Converts --mesh, --dim, --sharding and --bind. Error (Usage): malformed values.
 [[nodiscard]] Result<ReadOptions> parseOptionsOf(const ProgramOptions&);
+// Of a program whose format has no inputs that are bound at import. Error (Usage): --bind is given.
+[[nodiscard]] Status checkNoBindings(const ProgramOptions&);
 
 // Parses .dt text or imports MLIR text, without verification.
 [[nodiscard]] bool readText(SourceText, const ParseOptions&, Module&, Diagnostics&);

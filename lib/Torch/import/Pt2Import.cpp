@@ -15,6 +15,9 @@ namespace {
 
 Result<ImportedProgram> importPt2(InputFile file, const OpRegistry& registry, const ImportOptions& options,
                                   Diagnostics& diags) {
+  if (!options.bindings.empty())
+    return usageError("--bind " + options.bindings[0].first +
+                      ": only inputs of ONNX models are bound at import");
   const std::string path = file.path();
   DTC_TRY(const auto archive, openPt2(std::move(file)));
   DTC_TRY(const auto text, archive->program());
