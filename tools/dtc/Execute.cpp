@@ -433,7 +433,7 @@ Status Execution::execute() {
         if (executable_->functionAt(p) == s.function && backend_->communicator().devices().contains(p))
           logStep(s, p);
   if (o_.nan) nans_.emplace(scheduled_, func(), *executable_);
-  if (Status s = job_ ? job_->start(env_, scheduled_, backend_->communicator()) : Ok{}; !s) return s;
+  if (Status s = job_ ? job_->start(scheduled_, backend_->communicator()) : Ok{}; !s) return s;
   if (Status s = trains() ? runTraining() : runSteps(); !s) return s;
   std::vector<const RunResult*> needed = printed();
   if (!o_.texts.empty()) std::ranges::copy(results_.chosen(o_.texts), std::back_inserter(needed));

@@ -10,11 +10,21 @@
 
 namespace dtc {
 
+// Lines that can be named in an error.
+static std::string argumentsOf(const Environment& env) {
+  std::string lines = versionText() + "\n";
+  for (size_t i = 1; i < env.commandLine.size(); ++i) lines += "argument: " + env.commandLine[i] + "\n";
+  return lines + "no further argument\n";
+}
+
 Result<std::unique_ptr<Job>> Job::open(Environment& env, double timeoutSeconds) {
   DTC_TRY(auto processes, Processes::open(timeoutSeconds));
   env.connected = true;
   if (processes->rank() != 0) env.mute();
-  return std::unique_ptr<Job>(new Job(std::move(processes)));
+  std::unique_ptr<Job> job(new Job(std::move(processes)));
+  // With other flags, the rounds until start() would be others, too.
+  if (Status s = job->agree(argumentsOf(env)); !s) return s.error();
+  return job;
 }
 
 // "text" of "error: text [kind]\n"; more lines are kept.
@@ -39,21 +49,17 @@ Status Job::different(const std::string& document) {
                     firstDifference(*processes_, all));
 }
 
-// What all processes must have in common, with lines that can be named in an error.
-static std::string documentOf(const Environment& env, const Module& scheduled) {
-  std::string document = versionText() + "\n";
-  for (size_t i = 1; i < env.commandLine.size(); ++i) document += "argument: " + env.commandLine[i] + "\n";
-  document += "no further argument\n";
-  return document + numberedLines(scheduled.source.name, scheduled.source.text) + printModule(scheduled);
+// `document`: what all processes must have in common, with lines that can be named in an error.
+Status Job::agree(const std::string& document) {
+  DTC_TRY(const auto all, processes_->round(std::to_string(hashOfText(document))));
+  if (std::ranges::count(all, all[0]) == std::ssize(all)) return Ok{};
+  phase_ = Phase::Ran; // all see this error
+  return different(document);
 }
 
-Status Job::start(const Environment& env, const Module& scheduled, Communicator& communicator) {
-  const std::string document = documentOf(env, scheduled);
-  DTC_TRY(const auto all, processes_->round(std::to_string(hashOfText(document))));
-  if (std::ranges::count(all, all[0]) != std::ssize(all)) {
-    phase_ = Phase::Ran; // all see this error
-    return different(document);
-  }
+Status Job::start(const Module& scheduled, Communicator& communicator) {
+  const std::string program = numberedLines(scheduled.source.name, scheduled.source.text);
+  if (Status s = agree(program + printModule(scheduled)); !s) return s;
   if (Status s = communicator.synchronizeClocks(); !s) return s;
   phase_ = Phase::Running;
   return Ok{};

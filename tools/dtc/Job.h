@@ -11,7 +11,7 @@ namespace dtc {
 
 class Job {
 public:
-  // From now on, processes other than 0 write nothing.
+  // From now on, processes other than 0 write nothing. Error (Usage): the processes have other versions or arguments.
   [[nodiscard]] static Result<std::unique_ptr<Job>> open(Environment&, double timeoutSeconds);
 
   [[nodiscard]] Processes& processes() { return *processes_; }
@@ -20,10 +20,10 @@ public:
   // Cores for each process of this host.
   [[nodiscard]] int threads() const { return threadsOfProcess(*processes_); }
 
-  // Before the first step: all processes are ready and have the same version, arguments and program (its
-  // source, and as it is scheduled); their clocks are compared. Error (Usage): they differ, with the first line that
-  // does; or the error of another process.
-  [[nodiscard]] Status start(const Environment&, const Module& scheduled, Communicator& communicator);
+  // Before the first step: all processes are ready and have the same program (its source, and as it is scheduled);
+  // their clocks are compared. Error (Usage): they differ, with the first line that does; or the error of another
+  // process.
+  [[nodiscard]] Status start(const Module& scheduled, Communicator& communicator);
   // All messages of a run have arrived.
   void ran() { phase_ = Phase::Ran; }
   // Before an error of this process is reported: mutes it if another process reports the failure.
@@ -35,6 +35,7 @@ public:
 
 private:
   explicit Job(std::unique_ptr<Processes> processes) : processes_(std::move(processes)) {}
+  [[nodiscard]] Status agree(const std::string& document);
   [[nodiscard]] Status different(const std::string& document);
   [[noreturn]] void abort(Environment&, int code);
 

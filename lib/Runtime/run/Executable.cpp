@@ -56,7 +56,7 @@ struct Executable::Impl {
   // Where the block that begins at `global` is in the shard of a device.
   [[nodiscard]] std::vector<int64_t> localOf(size_t i, const std::vector<int64_t>& global, int64_t p) const {
     const FuncResult& r = entry().results[i];
-    const std::vector<int64_t> zeros(global.size());
+    std::vector<int64_t> zeros(global.size());
     if (!r.globalType || !r.sharding) return zeros;
     for (const TensorBlock& b : blocksOf(m.shardings[r.sharding], program.mesh, shapeOf(r), p))
       if (b.global == global) return b.local;
