@@ -137,6 +137,12 @@ def messages(runs):
     code, out, err = runs.mpirun("-n", 1, "-wdir", folder / "one", *run, ":", "-n", 1, "-wdir", folder / "two", *run)
     differs = r"rank 0 on \S+ p.dt:6:   expect_close %s, 1.0\n +rank 1 on \S+ p.dt:6:   expect_close %s, 3.0"
     runs.expect("other program", code == 2 and re.search(differs, err), f"code {code}\n{err}")
+    (folder / "carry.dt").write_text("mesh @m = [d=2]\nfunc @main(%x: f32[4] @m{d}) -> (%x: f32[4] {carry = true}) {\n"
+                                     "  %y = add %x, 1.0\n  return %y\n}\n")
+    train = [runs.context.dtc, "run", folder / "carry.dt", "--comm", "mpi", "--input", "x=zeros", "--loop", "2"]
+    code, out, err = runs.mpirun("-n", 1, *train, ":", "-n", 1, *train, "--checkpoint", folder / "c")
+    differs = r"rank 0 on \S+ no further argument\n +rank 1 on \S+ argument: --checkpoint\n"  # which begins with a round
+    runs.expect("a checkpoint of one process", code == 2 and re.search(differs, err), f"code {code}\n{err}")
     (folder / "two" / "p.dt").unlink()
     code, out, err = runs.mpirun("-n", 1, "-wdir", folder / "one", *run, ":", "-n", 1, "-wdir", folder / "two", *run)
     runs.expect("missing program", code == 1 and re.search(r"rank 1 on \S+: cannot read p.dt", err), f"code {code}\n{err}")

@@ -58,7 +58,7 @@ public:
     const bool records = !options_.dump.empty();
     if (records && !x.active) recorder_.arrived(x.number);
     x.active = true;
-    const auto done = x.exchange->advance(operands, results, wake);
+    auto done = x.exchange->advance(operands, results, wake);
     if (done && !*done) return false;
     if (records && done) recorder_.completed(x.number);
     if (records && !done) std::call_once(dumped_, [this] { dump(); });
