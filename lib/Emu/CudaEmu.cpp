@@ -3,6 +3,7 @@
 #include "dtc/Jit/CpuJitImpl.h"
 #include "dtc/Jit/KernelScan.h"
 #include "dtc/Jit/Prologue.h"
+#include "dtc/Support/Words.h"
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
@@ -141,15 +142,6 @@ std::vector<EmuKernel::Variable> readVariables(std::string_view text) {
     v.name = line.substr(0, first);
     v.offset = std::strtoull(line.c_str() + first, nullptr, 10);
     v.bytes = std::strtoull(line.c_str() + second, nullptr, 10);
-  }
-  return out;
-}
-
-std::vector<std::string> splitLines(std::string_view text) {
-  std::vector<std::string> out;
-  while (!text.empty()) {
-    out.emplace_back(text.substr(0, text.find('\n')));
-    text.remove_prefix(std::min(text.size(), out.back().size() + 1));
   }
   return out;
 }
@@ -293,7 +285,7 @@ Result<EmuModule> CudaEmu::compile(std::span<const SourceUnit> units) const {
       kernel.variables = readVariables(map);
       kernel.checked = checks_, kernel.granule = std::max<size_t>(number(emu::kGranule), 1);
       kernel.localBytes = number(emu::kLocalBytes);
-      kernel.lines = splitLines(units[i].text);
+      for (std::string_view line : linesOf(units[i].text)) kernel.lines.emplace_back(line);
       kernel.object = *loaded;
     }
     impl->objects.push_back(std::move(*loaded));

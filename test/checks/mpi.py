@@ -143,6 +143,17 @@ def messages(runs):
     code, out, err = runs.mpirun("-n", 1, *train, ":", "-n", 1, *train, "--checkpoint", folder / "c")
     differs = r"rank 0 on \S+ no further argument\n +rank 1 on \S+ argument: --checkpoint\n"  # which begins with a round
     runs.expect("a checkpoint of one process", code == 2 and re.search(differs, err), f"code {code}\n{err}")
+    (folder / "data.dt").write_text("mesh @m = [d=2]\nfunc @main(%x: u8[2, 1] @m{d, _}, %y: u8[2] {donate = true}) -> (%y: u8[2] {carry = true}) {\n"
+                                    "  %0 = reshape %x {shape = [2]}\n  %1 = add %y, %0\n  return %1\n}\n")
+    for name, size in (("one", 9), ("two", 8)):
+        (folder / name / "samples.bin").write_bytes(bytes(range(size)))
+    train = [runs.context.dtc, "run", folder / "data.dt", "--comm", "mpi", "--input", "y=zeros", "--data", "x=samples.bin:window=1", "--loop", "2"]
+    code, out, err = runs.mpirun("-n", 1, "-wdir", folder / "one", *train, ":", "-n", 1, "-wdir", folder / "two", *train)
+    differs = r"rank 0 on \S+ --data has 9 samples\n +rank 1 on \S+ --data has 8 samples\n"
+    runs.expect("other data", code == 2 and re.search(differs, err), f"code {code}\n{err}")
+    failing = [runs.context.dtc, "run", folder / "host.dt", "--comm", "mpi", "--input", "*=const(3)", "--diagnostics", "json"]
+    code, out, err = runs.mpirun("-n", 2, *failing)
+    runs.expect("one document", code == 1 and err.count('"kind": "run-time"') == 1, f"code {code}\n{err}")
     (folder / "two" / "p.dt").unlink()
     code, out, err = runs.mpirun("-n", 1, "-wdir", folder / "one", *run, ":", "-n", 1, "-wdir", folder / "two", *run)
     runs.expect("missing program", code == 1 and re.search(r"rank 1 on \S+: cannot read p.dt", err), f"code {code}\n{err}")

@@ -150,6 +150,13 @@ Result<SourceText> Environment::read(const std::string& path, size_t limit) {
   return readFile(path, limit);
 }
 
+std::string Environment::mutedErrors() const {
+  std::string text = mutedText_;
+  for (const DiagnosticRecord& r : told_)
+    if (muted_ && r.severity == Severity::Error) text += (text.empty() ? "error: " : "\n  ") + r.message;
+  return text;
+}
+
 void Environment::writeDocument() {
   if (diagnostics == DiagnosticsFormat::Json) writeErr(diagnosticsJson(told_));
   if (diagnostics == DiagnosticsFormat::Sarif) writeErr(diagnosticsSarif(told_, DTC_VERSION));

@@ -42,6 +42,8 @@ public:
   // From now on, nothing is written: results are dropped, messages are kept. For processes whose rank is not 0.
   void mute() { muted_ = true; }
   [[nodiscard]] const std::string& mutedText() const { return mutedText_; }
+  // The same with --diagnostics json or sarif, whose document is not written yet: its errors as text.
+  [[nodiscard]] std::string mutedErrors() const;
   bool connected = false; // to the other processes of the run, which agree on who writes
   // Prints "error: …" to standard error, unless the error has no message, because it has been reported; returns
   // the exit code for the kind of error.

@@ -2,6 +2,7 @@
 #include "CollectResults.h"
 #include "GraphFiles.h"
 #include "Interrupt.h"
+#include "OpLog.h"
 #include "RunModule.h"
 #include "RunResults.h"
 #include "Sizes.h"
@@ -26,7 +27,6 @@
 #include <cmath>
 #include <filesystem>
 #include <iterator>
-#include <map>
 
 namespace dtc {
 namespace {
@@ -87,8 +87,6 @@ private:
 
   static void printHook(void* self, const std::string& text);
   static void stepHook(void* self, uint32_t step, int64_t coordinate);
-  void logStep(const StepInfo& s, int64_t coordinate);
-  Status endLog(bool together);
 
   Environment& env_;
   const RunOptions& o_;
@@ -106,7 +104,7 @@ private:
   std::vector<Tensor> inputs_;         // the sources in memory, if the reference needs them
   RunResults results_;
   ResultCollection collection_{results_, o_.outputs, job_};
-  std::map<int64_t, std::string> log_; // of several processes, by device
+  OpLog log_{env_, job_};
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Executable> executable_;
   RunStats stats_;
@@ -225,45 +223,9 @@ void Execution::printHook(void* self, const std::string& text) {
 
 void Execution::stepHook(void* self, uint32_t step, int64_t coordinate) {
   auto& x = *static_cast<Execution*>(self);
-  if (x.o_.logOps) x.logStep(x.executable_->steps()[step], coordinate);
+  if (x.o_.logOps)
+    x.log_.step(*x.executable_, x.scheduled_.strings, x.executable_->steps()[step], coordinate);
   if (x.nans_) x.nans_->afterStep(step, coordinate);
-}
-
-// "device d=0: %sum = all_reduce(d), sends 6 B -> 6"
-void Execution::logStep(const StepInfo& s, int64_t coordinate) {
-  std::string line = "device " + deviceText(executable_->mesh(), scheduled_.strings, coordinate) + ": ";
-  size_t equals = s.op.rfind(" = ");
-  line += (equals == std::string::npos ? "" : s.op.substr(0, equals + 3)) + s.name;
-  if (s.what == "kernel" || s.what == "library") line += " (" + s.what + ")";
-  if (s.bytes) line += (s.what == "collective" ? ", sends " : ", ") + bytesText(s.bytes);
-  bool first = true;
-  for (ValueId v : s.results)
-    if (auto t = executable_->value(v, coordinate); t) {
-      line += first ? " -> " : ", ";
-      first = false;
-      line += t->numElements() <= 16 ? tensorText(*t) : std::to_string(t->numElements()) + " elements";
-    }
-  for (char& c : line)
-    if (c == '\n') c = ' ';
-  line += "\n";
-  if (job_)
-    log_[coordinate] += line;
-  else
-    env_.err(line);
-}
-
-// Process 0 writes the lines of all processes, by device; or each its own, after an error.
-Status Execution::endLog(bool together) {
-  if (!job_ || !o_.logOps) return Ok{};
-  std::string lines;
-  for (const auto& [device, text] : log_) lines += text;
-  log_.clear();
-  std::vector<std::string> all = {lines};
-  if (together) {
-    DTC_TRY(all, backend_->communicator().gather(lines));
-  }
-  for (const std::string& text : all) env_.err(text);
-  return Ok{};
 }
 
 // Steps inside a CUDA graph cannot be timed one by one: with graphs, only the last run is timed per step.
@@ -279,7 +241,7 @@ Status Execution::runOnce(bool counts, bool last) {
   auto begin = Clock::now();
   const Status ran = executable_->run(hooks);
   const double ms = msSince(begin);
-  if (Status s = endLog(ran.ok()); !ran || !s) return ran ? s : ran;
+  if (Status s = log_.end(backend_->communicator(), ran.ok() && o_.logOps); !ran || !s) return ran ? s : ran;
   if (!counts) return Ok{};
   if (hooks.time)
     if (Status s = executable_->gatherEvents(); !s) return s;
@@ -431,9 +393,11 @@ Status Execution::execute() {
     for (const StepInfo& s : executable_->loadTimeSteps())
       for (int64_t p = 0; p < executable_->mesh().numDevices(); ++p)
         if (executable_->functionAt(p) == s.function && backend_->communicator().devices().contains(p))
-          logStep(s, p);
+          log_.step(*executable_, scheduled_.strings, s, p);
   if (o_.nan) nans_.emplace(scheduled_, func(), *executable_);
-  if (Status s = job_ ? job_->start(scheduled_, backend_->communicator()) : Ok{}; !s) return s;
+  if (Status s = job_ ? job_->start(scheduled_, dataText(training_.get()), backend_->communicator()) : Ok{};
+      !s)
+    return s;
   if (Status s = trains() ? runTraining() : runSteps(); !s) return s;
   std::vector<const RunResult*> needed = printed();
   if (!o_.texts.empty()) std::ranges::copy(results_.chosen(o_.texts), std::back_inserter(needed));

@@ -45,7 +45,7 @@ static int maxOf(const std::vector<std::string>& codes) {
 // Names the first line that differs between process 0 and the first other process that has another document.
 Status Job::different(const std::string& document) {
   DTC_TRY(const auto all, processes_->round(document));
-  return usageError("the processes do not have the same program and flags" +
+  return usageError("the processes do not have the same program, flags and data" +
                     firstDifference(*processes_, all));
 }
 
@@ -57,9 +57,9 @@ Status Job::agree(const std::string& document) {
   return different(document);
 }
 
-Status Job::start(const Module& scheduled, Communicator& communicator) {
+Status Job::start(const Module& scheduled, const std::string& data, Communicator& communicator) {
   const std::string program = numberedLines(scheduled.source.name, scheduled.source.text);
-  if (Status s = agree(program + printModule(scheduled)); !s) return s;
+  if (Status s = agree(data + program + printModule(scheduled)); !s) return s;
   if (Status s = communicator.synchronizeClocks(); !s) return s;
   phase_ = Phase::Running;
   return Ok{};
@@ -74,6 +74,7 @@ void Job::failed(Environment& env) const {
 void Job::abort(Environment& env, int code) {
   const bool speaks = processes_->speaker() == processes_->rank();
   if (!speaks) std::this_thread::sleep_for(std::chrono::seconds(5));
+  env.writeDocument();
   std::fputs(env.mutedText().c_str(), stderr); // of a process that is not muted it is empty
   (void)env.finish();
   std::fflush(nullptr);
@@ -82,11 +83,11 @@ void Job::abort(Environment& env, int code) {
 
 int Job::finish(Environment& env, int code) {
   if (phase_ == Phase::Running && code != 0) { // others wait in a collective
-    if (processes_->failure()) processes_->fail(code, withoutKind(env.mutedText()));
+    if (processes_->failure()) processes_->fail(code, withoutKind(env.mutedErrors()));
     abort(env, code);
   }
   if (!processes_->problem()) {
-    const std::string problem = std::to_string(code) + " " + withoutKind(env.mutedText());
+    const std::string problem = std::to_string(code) + " " + withoutKind(env.mutedErrors());
     const bool ends = phase_ == Phase::Loading && code != 0;
     const auto codes = processes_->round(std::to_string(code), ends ? &problem : nullptr);
     if (codes) return maxOf(*codes);

@@ -48,4 +48,9 @@ std::string nanCommand(const Environment& env, int64_t step, bool checkpoint) {
   return text + " --loop " + std::to_string(step) + (checkpoint ? " --resume" : "") + " --nan";
 }
 
+std::string dataText(const Training* training) {
+  if (!training || training->feed().empty()) return "";
+  return "--data has " + std::to_string(training->feed().numSamples()) + " samples\n";
+}
+
 } // namespace dtc

@@ -55,7 +55,7 @@ struct FileLayout {
 // Creates a file of the layout's size, with its header.
 [[nodiscard]] Status createLaidOut(const std::string& path, const FileLayout&);
 // Writes a file together: to a temporary file in the same folder, which is renamed after all have flushed their pieces.
-// `path` is that of a regular file, or of none. Error (Machine): the file is as before.
+// `path` names a regular file or does not exist. Error (Machine): it is as before.
 [[nodiscard]] Status writeTogether(const std::string& path, const FileLayout&,
                                    std::span<const PiecedTensor> tensors, WriterGroup& group);
 // Writes the pieces of process `rank` to that file, and flushes it to the disk. `tensors` are those of the layout.

@@ -1,10 +1,12 @@
 #pragma once
 // Reads words and numbers from short texts, and writes lists of them.
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 namespace dtc {
 
@@ -33,6 +35,16 @@ template <class Number> [[nodiscard]] std::optional<Number> leadingNumber(std::s
 template <class Number> [[nodiscard]] std::optional<Number> parseNumber(std::string_view text) {
   const std::optional<Number> n = takeNumber<Number>(text);
   return text.empty() ? n : std::nullopt;
+}
+
+// The lines of a text, without their ends.
+[[nodiscard]] inline std::vector<std::string_view> linesOf(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    lines.push_back(text.substr(0, text.find('\n')));
+    text.remove_prefix(std::min(text.size(), lines.back().size() + 1));
+  }
+  return lines;
 }
 
 // "a, b, c": what `text` returns for each element.

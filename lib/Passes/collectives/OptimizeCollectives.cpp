@@ -33,8 +33,8 @@ bool optimizeCollectives(Module& m, Diagnostics& diags, const OptimizeCollective
   }
   std::vector<FuncId> functions;
   for (FuncId f : m.order)
-    // Functions of some devices must keep matching. Those that compute values again are after this pass: what their
-    // recompute blocks kept apart is not joined.
+    // Functions of some devices must keep matching. Those that compute values again have been through this pass, in
+    // which recompute blocks are separate: their collectives must not be joined across blocks.
     if (m[f].spmd && devicesOf(m, f).empty() && !recomputes(m, f)) functions.push_back(f);
   if (options.hoist) hoistCollectives(m, functions, diags);
   while (joinCollectives(m, functions, diags)) {}

@@ -5,6 +5,7 @@
 #include "dtc/IR/text/Text.h"
 #include "dtc/Report/trace/TraceComparison.h"
 #include "dtc/Support/Units.h"
+#include "dtc/Support/Words.h"
 #include "timeline/Timeline.h"
 
 #include <algorithm>
@@ -275,16 +276,6 @@ DeviceTime meanOf(std::span<const DeviceTime> times) {
     sum.exposed += share * t.exposed, sum.waiting += share * t.waiting;
   }
   return sum;
-}
-
-std::vector<std::string_view> linesOf(std::string_view text) {
-  std::vector<std::string_view> lines;
-  for (size_t begin = 0; begin < text.size();) {
-    const size_t end = std::min(text.find('\n', begin), text.size());
-    lines.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return lines;
 }
 
 // Of a printed module: the lines of ops.

@@ -1,6 +1,7 @@
 #include "dtc/Runtime/comm/SameProgram.h"
 
 #include "dtc/Support/Cores.h"
+#include "dtc/Support/Words.h"
 
 #include <algorithm>
 #include <unistd.h>
@@ -11,16 +12,6 @@ uint64_t hashOfText(std::string_view text) {
   uint64_t hash = 14695981039346656037u;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
   return hash;
-}
-
-static std::vector<std::string_view> linesOf(std::string_view text) {
-  std::vector<std::string_view> lines;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    lines.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return lines;
 }
 
 std::string numberedLines(const std::string& name, std::string_view text) {
