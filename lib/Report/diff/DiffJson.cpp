@@ -103,6 +103,7 @@ std::string diffJson(const ProgramDiff& d, std::span<const DiffBudget> budgets) 
   out["axes"] = list(d.axes);
   out["kinds"] = list(d.kinds);
   out["layers"] = list(d.layers);
+  out["schedule_kinds"] = list(d.scheduleKinds);
   out["budgets"] = Json::array();
   for (const DiffBudget& b : budgets) {
     const auto why = exceeded(b, d);

@@ -416,6 +416,7 @@ private:
     table("by collective", moved[1], false);
     table("by layer", moved[2],
           moved[2].size() == 1 && !moved[2][0].label.empty() && d_.collectives.size() > 1);
+    table("messages of the schedule, by kind", d_.scheduleKinds, true);
   }
 
   void totals() {

@@ -20,6 +20,16 @@ DiffSums sumsOf(const SnapshotCollective& c) {
   return s;
 }
 
+DiffSums sumsOf(const SnapshotMessages& s) { return {s.messages, s.bytes, s.seconds, 0}; }
+
+// Whether the schedule sends as many messages of each kind as the collectives say.
+bool sendsCollectives(const ProgramSnapshot& p) {
+  std::map<std::string, int64_t> before, after;
+  for (const SnapshotCollective& c : p.collectives) before[c.kind] += c.count;
+  for (const SnapshotMessages& s : *p.scheduleMessages) after[s.kind] += s.messages;
+  return before == after;
+}
+
 int64_t saturatedSum(int64_t a, int64_t b) {
   int64_t out = 0;
   return __builtin_add_overflow(a, b, &out) ? INT64_MAX : out;
@@ -314,6 +324,24 @@ private:
     fill(
         out_.layers, [](const SnapshotCollective& c) { return c.layer; },
         [](const std::string& text) { return patternOf(text).text; });
+    scheduleRows();
+  }
+
+  // Nothing where both schedules send what the collectives say.
+  void scheduleRows() {
+    if (!a_.scheduleMessages || !b_.scheduleMessages || (sendsCollectives(a_) && sendsCollectives(b_)))
+      return;
+    std::map<std::string, DiffRow> byKind;
+    for (const SnapshotMessages& s : *a_.scheduleMessages) byKind[s.kind].a.add(sumsOf(s));
+    for (const SnapshotMessages& s : *b_.scheduleMessages) byKind[s.kind].b.add(sumsOf(s));
+    for (auto& [kind, row] : byKind) {
+      if (row.a.bytes == row.b.bytes && row.a.messages == row.b.messages &&
+          same(row.a.seconds, row.b.seconds))
+        continue;
+      row.label = kind;
+      out_.scheduleKinds.push_back(std::move(row));
+    }
+    sortRows(out_.scheduleKinds, [](const DiffRow& r) { return -std::abs(r.b.seconds - r.a.seconds); });
   }
 
   const ProgramSnapshot& a_;

@@ -16,6 +16,7 @@
 #include "explain/StepNames.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace dtc {
 
@@ -213,6 +214,10 @@ private:
     out_.scheduleSeconds = cost->seconds - seconds;
     if (bytes < 9e18) out_.scheduleBytes = cost->bytesReceived - static_cast<int64_t>(bytes);
     out_.complete = out_.complete && cost->complete;
+    out_.scheduleMessages.emplace();
+    for (const SummaryRow& r : cost->kinds)
+      out_.scheduleMessages->push_back(
+          {r.label, r.count, static_cast<int64_t>(std::llround(std::min(r.bytes, 9e18))), r.seconds});
   }
 
   void pipeline(Session& session) {

@@ -66,6 +66,10 @@ Json json(const SnapshotCollective& c) {
           {"statements", c.statements}};
 }
 
+Json json(const SnapshotMessages& s) {
+  return {{"kind", s.kind}, {"messages", s.messages}, {"bytes", s.bytes}, {"seconds", s.seconds}};
+}
+
 // Reads members of objects; the first problem is kept, with the path of the member.
 class Fields {
 public:
@@ -165,6 +169,8 @@ private:
     statements("written", out_.written);
     statements("statements", out_.statements);
     each("collectives", [&](const Json& c, const std::string& path) { collective(c, path); });
+    if (j_.contains("schedule_messages"))
+      messages(j_, "schedule_messages", "", {"kind", "messages", "bytes"});
     memory();
   }
 
@@ -173,6 +179,24 @@ private:
     for (size_t i = 0; list && i < list->size(); ++i) {
       const std::string path = std::string(key) + "[" + std::to_string(i) + "]";
       if (fields_.object((*list)[i], path)) read((*list)[i], path + ".");
+    }
+  }
+
+  struct MessageFields {
+    const char *kind, *messages, *bytes;
+  };
+  void messages(const Json& of, const char* key, const std::string& path, const MessageFields& names) {
+    out_.scheduleMessages.emplace();
+    const Json* list = fields_.list(of, key, path);
+    for (size_t i = 0; list && i < list->size(); ++i) {
+      const std::string at = path + key + "[" + std::to_string(i) + "]";
+      if (!fields_.object((*list)[i], at)) return;
+      SnapshotMessages row;
+      fields_.read((*list)[i], names.kind, at + ".", row.kind);
+      fields_.read((*list)[i], names.messages, at + ".", row.messages);
+      fields_.read((*list)[i], names.bytes, at + ".", row.bytes);
+      fields_.read((*list)[i], "seconds", at + ".", row.seconds);
+      out_.scheduleMessages->push_back(std::move(row));
     }
   }
 
@@ -305,6 +329,7 @@ private:
     fields_.read(*step, "memory_bytes", "step.", memory);
     for (const SnapshotCollective& c : out_.collectives) seconds += c.exposed, bytes += c.bytes * c.count;
     out_.scheduleSeconds = stepSeconds - seconds, out_.scheduleBytes = stepBytes - bytes;
+    if (step->contains("kinds")) messages(*step, "kinds", "step.", {"label", "count", "bytes_received"});
   }
 
   const Json& j_;
@@ -330,6 +355,11 @@ std::string snapshotJson(const ProgramSnapshot& p) {
                     ",\n\"other_seconds\": " + Json(p.otherSeconds).dump() +
                     ",\n\"schedule_seconds\": " + Json(p.scheduleSeconds).dump() +
                     ",\n\"schedule_bytes\": " + std::to_string(p.scheduleBytes);
+  if (p.scheduleMessages) {
+    Json messages = Json::array();
+    for (const SnapshotMessages& s : *p.scheduleMessages) messages.push_back(json(s));
+    out += ",\n\"schedule_messages\": " + lines(messages);
+  }
   if (p.memory) {
     Json alive = Json::array();
     for (const SnapshotBuffer& b : p.memory->alive)

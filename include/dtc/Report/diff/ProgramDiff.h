@@ -99,6 +99,7 @@ struct ProgramDiff {
   std::vector<DiffComputation> computations; // likewise
   std::vector<DiffBuffer> buffers;           // by decreasing change of their bytes
   std::vector<DiffRow> axes, kinds, layers;  // those that changed, "" for none
+  std::vector<DiffRow> scheduleKinds; // likewise, of the schedule, if one sends others than its collectives
   DiffTotals a, b;
   std::string noMemory; // why the memory of one is unknown
   bool complete = true;

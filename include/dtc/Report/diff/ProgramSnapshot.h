@@ -37,6 +37,13 @@ struct SnapshotCollective {
   std::vector<int32_t> statements; // that it communicates for: indices
 };
 
+// Messages of one kind in the schedule, of the device that receives most.
+struct SnapshotMessages {
+  std::string kind;                // "p2p"
+  int64_t messages = 0, bytes = 0; // received, of a step
+  double seconds = 0;
+};
+
 // A buffer that is live at the peak.
 struct SnapshotBuffer {
   std::string value, what, type, location; // "%h" "argument" "f32[64, 512]" "mlp.dt:12"
@@ -65,6 +72,9 @@ struct ProgramSnapshot {
   // fused, messages overlap, collectives are repeated, and a device computes its own stages alone.
   double scheduleSeconds = 0;
   int64_t scheduleBytes = 0;
+  // By kind. Stages and rings send others than the collectives above, recomputation repeats some. Unknown without a
+  // schedule, and in files of an earlier dtc.
+  std::optional<std::vector<SnapshotMessages>> scheduleMessages;
   std::optional<SnapshotMemory> memory;
   std::string noMemory; // why `memory` is unknown
   bool complete = true; // all sizes and iteration counts are known
