@@ -490,9 +490,13 @@ class Page:
         import html
 
         # The page's styles and keys are its own. `srcdoc` is text of an attribute, and `sandbox` keeps its scripts from
-        # the notebook.
+        # the notebook, whose theme they cannot see: bright text around the frame is a dark theme.
+        tell = (
+            "const rgb = getComputedStyle(this).color.match(/[0-9.]+/g).slice(0, 3).map(Number);"
+            "this.contentWindow.postMessage({theme: rgb[0] + rgb[1] + rgb[2] > 384 ? 'dark' : 'light'}, '*')"
+        )
         return (
-            f'<iframe srcdoc="{html.escape(self.html)}" sandbox="allow-scripts allow-modals" title="dtc" '
+            f'<iframe srcdoc="{html.escape(self.html)}" sandbox="allow-scripts allow-modals" title="dtc" onload="{tell}" '
             'style="width:100%;height:640px;border:1px solid #8888;border-radius:4px"></iframe>'
         )
 

@@ -417,6 +417,7 @@ class Programs(unittest.TestCase):
         self.assertEqual(f.report("sm_90a").data["programs"][0]["target"], "sm_90a")
         self.assertIn("&lt;script id=&quot;data&quot;", page._repr_html_())
         self.assertNotIn("<script", page._repr_html_())  # it is in the frame
+        self.assertIn("postMessage({theme:", page._repr_html_())  # the frame cannot see the theme of the notebook
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "report.html")
             page.save(path)

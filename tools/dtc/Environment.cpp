@@ -137,7 +137,8 @@ int Environment::report(const Diagnostics& diags, const SourceText& source) {
 
 Result<SourceText> Environment::read(const std::string& path, size_t limit) {
   if (path == "-") {
-    if (inMemory_ || inputRead_) return SourceText{"<stdin>", input_};
+    if (inMemory_) return SourceText{"<text>", input_}; // as lib/Api names a program without a file
+    if (inputRead_) return SourceText{"<stdin>", input_};
     std::optional<StatusLine::Writing> typing;
     if (isatty(STDIN_FILENO)) typing.emplace(status); // no status line while the user types
     errno = 0;

@@ -1,9 +1,16 @@
 // The frame of a page: the first pane at the left, tabs of the others at the right, the keyboard, the theme.
 const systemTheme = matchMedia("(prefers-color-scheme: dark)");
 if (systemTheme.matches) document.documentElement.dataset.theme = "dark";
-systemTheme.addEventListener("change", () => { document.documentElement.dataset.theme = systemTheme.matches ? "dark" : ""; redraw(); describe(); });
+function setTheme(isDark) {
+  if (isDark === dark()) return;
+  document.documentElement.dataset.theme = isDark ? "dark" : "";
+  redraw(); describe();
+}
+systemTheme.addEventListener("change", () => setTheme(systemTheme.matches));
+// A notebook has a theme of its own, and says so to the frame that the page is in.
+addEventListener("message", (e) => { if (parent !== window && e.source === parent && e.data && ["light", "dark"].includes(e.data.theme)) setTheme(e.data.theme === "dark"); });
 const themeButton = () => el("button", {id: "theme", title: "light or dark", "aria-label": "light or dark",
-  on: {click: () => { document.documentElement.dataset.theme = dark() ? "" : "dark"; redraw(); describe(); }}}, "◐");
+  on: {click: () => setTheme(!dark())}}, "◐");
 function frame() {
   const button = (p, i) => el("button", {id: "tab-" + p.id, class: "tab-" + p.id, role: "tab", "aria-selected": false, title: "key " + (i + 1), on: {click: () => show(p.id)}}, p.title);
   const pane = (p) => el("section", {class: "pane", id: "pane-" + p.id, "data-pane": p.id, "data-title": p.title, tabindex: -1, hidden: p.id !== "source"});

@@ -109,7 +109,8 @@ function addLine(to, line, most) {
   const alike = [...own.values()];
   const shown = alike.slice(0, 3).map(({value, count}, i) => [i ? el("br") : "", alike.length > 1 ? value.name.replace(/^.*%/, "%") + " " : "", value.unused ? el("span", {class: "dim", title: "no result depends on it: it is not compiled"}, "unused") : shardingText(value.sharding), count > 1 ? ` ×${count}` : ""]);
   const made = values.find((v) => v.before && v.before.pending);
-  to.append(el("div", {class: "row" + (values.length || line.us || /^\s*(func|spmd|mesh|return|\}|\/\/)/.test(line.text) ? "" : " plain"), "data-k": keys(lineKeys(line)), tabindex: values.length ? 0 : null},
+  const alone = !values.length && !line.us && !line.comm_us && !(line.collectives || []).length; // nothing beside the text
+  to.append(el("div", {class: "row" + (alone ? " alone" : "") + (values.length || line.us || /^\s*(func|spmd|mesh|return|\}|\/\/)/.test(line.text) ? "" : " plain"), "data-k": keys(lineKeys(line)), tabindex: values.length ? 0 : null},
     el("div", {class: "n"}, p.numberOf(line.line)), el("div", {class: "t mono"}, textOf(line)),
     el("div", {class: "s mono"}, shown, alike.length > 3 ? ` +${alike.length - 3}` : "",
       made ? [el("br"), el("span", {class: "before", title: "as the op computes it: partial values, which a collective reduces"}, "from ", shardingText(made.before))] : "",
