@@ -26,7 +26,11 @@ std::string statementAt(const SourceText& source, SourceRange op) {
   size_t begin = op.begin;
   while (begin > 0 && text[begin - 1] != '\n' && text[begin - 1] != '{') --begin;
   begin = text.find('%', begin);
-  return begin >= op.begin ? "" : wordAt(text, begin);
+  if (begin >= op.begin) return "";
+  std::string name = wordAt(text, begin);
+  const size_t next = text.find_first_not_of(' ', begin + name.size());
+  if (next == text.npos || text[next] != ':') return name;
+  return text[op.begin] == '%' ? wordAt(text, op.begin) : ""; // one of several arguments of a line
 }
 
 // The name of the function whose text contains the offset.

@@ -10,6 +10,7 @@
 #include "explain/UserNames.h"
 
 #include <map>
+#include <tuple>
 
 namespace dtc {
 
@@ -86,6 +87,7 @@ public:
         groupsOf_[source].insert(static_cast<int>(report_.collectives[i].group));
     arguments();
     writtenOps(written_->body(), -1);
+    countGradientRuns(m_[function_].body, -1);
     generatedOps(m_[function_].body, -1);
     for (const auto& [op, node] : drawn_) operandEdges(op, node);
     for (const auto& [op, node] : generated_)
@@ -126,6 +128,7 @@ private:
     const ValueId v = m.result(o);
     const bool kept = written_->isKept(o);
     if (kept ? reasons_.isGenerated(v) : written_->names().isGenerated(v)) return false;
+    if (const CallResult* call = callOf(v); call && call->isGradient) return false;
     const std::string name = kept ? reasons_.lookupName(v) : written_->names()(v),
                       text = statementAt(m.source, m[o].loc);
     return text.empty() || !name.starts_with("%d_") || text.starts_with("%d_");
@@ -316,13 +319,45 @@ private:
     return id;
   }
 
-  // The ops that are generated for a line are one node of a region: the backward part of its statements. Constants are
-  // not drawn.
+  // Autodiff visits statements in turn, so that the generated ops of one call of a function are a run. Where a line has
+  // as many runs as calls, each is the backward part of its own call.
+  struct GradientRuns {
+    int lastLine = -1;
+    std::map<int, int> number; // by line
+    // The number of the run that the op is in, counted from 1.
+    int of(int line) {
+      int& n = number[line];
+      if (line != lastLine) ++n;
+      lastLine = line;
+      return n;
+    }
+  };
+  [[nodiscard]] bool isGradient(OpId o) const {
+    return !reasons_.reshard(o) && !nodeOfOp_.contains(o) && m_[o].numRegions == 0 && m_[o].numOperands > 0 &&
+           !(m_[o].numResults == 1 && written_->replacedBy(m_.result(o)).valid());
+  }
+  void countGradientRuns(BlockId b, int region) {
+    GradientRuns runs;
+    for (OpId o : m_[b].ops)
+      if (isGradient(o)) runs.of(index_.at(m_[o].loc));
+    for (const auto& [line, count] : runs.number) runsAt_[{line, region}] = count;
+  }
+  int callOf(int line, int region) {
+    const auto count = runsAt_.find({line, region});
+    const auto calls = instances_.find(line);
+    if (count == runsAt_.end()) return 0;
+    const int run = gradientRuns_[region].of(line);
+    const bool known = calls != instances_.end() && count->second == calls->second;
+    return known && 1 < count->second && count->second <= kMaxCalls ? run : 0;
+  }
+
+  // The ops that are generated for a line are one node of a region and call: the backward part of its statements.
+  // Constants are not drawn.
   void gradient(OpId o, int region) {
     ++out_.graph.gradientOps;
     if (m_[o].numOperands == 0) return; // a constant
     const int line = index_.at(m_[o].loc);
-    const auto [at, isNew] = gradientAt_.try_emplace({line, region}, 0);
+    const auto [at, isNew] = gradientAt_.try_emplace({line, region, callOf(line, region)}, 0);
     if (isNew) {
       const std::string name = statementAt(m_.source, m_[o].loc);
       GraphNode n{GraphNode::Op, "gradient of", name.empty() ? "other ops" : name, {}, line};
@@ -538,9 +573,11 @@ private:
   std::unordered_map<OpId, int> nodeOfOp_;
   std::vector<std::pair<OpId, int>> drawn_, generated_; // ops and their nodes, whose edges are made last
   std::set<std::pair<int, int>> edges_;
-  std::unordered_map<int, int> instances_;         // by line: its ops so far
-  std::map<std::pair<int, OpKind>, OpId> firstAt_; // by line and kind
-  std::map<std::pair<int, int>, int> gradientAt_;  // by line and region: the node of generated ops
+  std::unordered_map<int, int> instances_;              // by line: its ops so far
+  std::map<std::pair<int, OpKind>, OpId> firstAt_;      // by line and kind
+  std::map<std::tuple<int, int, int>, int> gradientAt_; // by line, region and call: the node of generated ops
+  std::map<std::pair<int, int>, int> runsAt_;           // by line and region
+  std::map<int, GradientRuns> gradientRuns_;            // by region
   std::unordered_map<OpId, std::set<int>> groupsOf_;
 };
 

@@ -80,16 +80,18 @@ public:
     if (!f.valid() || !m_[f].body.valid()) return;
     forEachOp(m_, m_[f].body, [&](OpId o) {
       if (!m_.record(o).isCall || m_[o].numResults == 0 || out.size() > kMaxResults) return;
+      const FuncId callee = m_.findFunction(m_.strings[m_[o].callee]);
+      const size_t own = callee.valid() ? m_[callee].results.size() : m_[o].numResults;
       std::string first;
       for (uint32_t r = 0; r < m_[o].numResults; ++r) {
         const ValueId v = m_.result(o, r);
         if (!m_[v].name.valid()) continue;
-        const std::string own(m_.strings[m_[v].name]), name = prefix.empty() ? own : prefix + "_" + own;
+        const std::string named(m_.strings[m_[v].name]), name = prefix.empty() ? named : prefix + "_" + named;
         if (r == 0) first = name;
-        out.emplace(name, CallResult{m_[o].loc, "%" + own});
+        out.emplace(name, CallResult{m_[o].loc, "%" + named, r >= own});
       }
       // Values of the callee are named after the call's first result.
-      if (!first.empty()) read(m_.findFunction(m_.strings[m_[o].callee]), first);
+      if (!first.empty()) read(callee, first);
     });
   }
 

@@ -49,6 +49,7 @@ private:
 struct CallResult {
   SourceRange loc; // of the call
   std::string name;
+  bool isGradient = false; // which value_and_grad adds to the results of its function
 };
 // By the name in the inlined program: "loss_eq" is %eq of a call in @loss. `m`: with its calls.
 [[nodiscard]] std::unordered_map<std::string, CallResult> callResults(const Module& m, FuncId entry);
