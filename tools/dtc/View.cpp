@@ -111,7 +111,6 @@ private:
   int schedule() {
     std::optional<PipelineRun> pipeline;
     if (!lower(Stage::Placed, &pipeline)) return kExitInput;
-    std::vector<ViewSchedule> functions;
     std::string all = pipeline ? pipelineText(*pipeline, columnsOfOutput()) : "";
     if (!pipeline && isPipeline(m_, func_))
       env_.err(
@@ -121,16 +120,14 @@ private:
     const ViewTimelines timelines = viewTimelines(m_, func_);
     if (timelines.functions.size() > 1)
       all += (all.empty() ? "" : "\n") + timelinesText(timelines, columnsOfOutput());
-    for (FuncId f : functionsOfProgram(m_, func_)) {
-      auto s = viewSchedule(m_, f);
-      if (!s) return env_.fail(s.error());
-      all += (all.empty() ? "" : "\n") + scheduleText(*s, columnsOfOutput());
-      functions.push_back(*std::move(s));
-    }
+    const auto functions = viewSchedules(m_, func_);
+    if (!functions) return env_.fail(functions.error());
+    for (const ViewSchedule& s : *functions)
+      all += (all.empty() ? "" : "\n") + scheduleText(s, columnsOfOutput());
     if (step) all += "\n" + stepCostText(*step);
-    if (o_.json && step) return writeOut(env_, o_.out, scheduleJson(functions, *step));
-    return finish(functions[0].title,
-                  text() ? all : scheduleSvg(functions, timelines, pipeline ? &*pipeline : nullptr));
+    if (o_.json && step) return writeOut(env_, o_.out, scheduleJson(*functions, *step));
+    return finish((*functions)[0].title,
+                  text() ? all : scheduleSvg(*functions, timelines, pipeline ? &*pipeline : nullptr));
   }
 
   // That a schedule is compiled for.

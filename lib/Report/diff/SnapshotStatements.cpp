@@ -48,6 +48,7 @@ StatementReader::StatementReader(const Module& m, FuncId entry, const Module* pr
     : m_(m), prepared_(prepared), report_(report), names_(m), lines_(m.source), of_(m.values.size(), -1),
       entry_(entry) {
   if (!report) return;
+  shown_.emplace(m, *report);
   for (const ReshardReason& r : report->reshards) reshards_.emplace(r.reshard, &r);
 }
 
@@ -88,7 +89,8 @@ SnapshotStatement& StatementReader::add(std::span<const ValueId> values) {
     const std::string comma = s.type.empty() ? "" : ", ";
     if (comma.empty()) s.name = names_(v), s.generated = names_.isGenerated(v);
     s.type += comma + (m_[v].type.valid() ? printType(m_, m_[v].type) : "?");
-    const std::string sharding = m_[v].sharding.valid() ? printSharding(m_, m_[v].sharding) : "";
+    const ValueId shown = shown_ ? shown_->shown(v) : v; // after the reshard, as the report has it
+    const std::string sharding = m_[shown].sharding.valid() ? printSharding(m_, m_[shown].sharding) : "";
     const std::string written = prepared_ ? annotation(m_[v].sharding, v) : sharding;
     if (!written.empty()) s.annotation += (s.annotation.empty() ? "" : ", ") + written;
     if (prepared_) s.sharding += comma + sharding;

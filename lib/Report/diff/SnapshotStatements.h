@@ -2,8 +2,11 @@
 // The statements of a module as data.
 #include "dtc/IR/text/TextNames.h"
 #include "dtc/Passes/propagate/Propagate.h"
+#include "dtc/Passes/propagate/Reasons.h"
 #include "dtc/Report/diff/ProgramSnapshot.h"
 #include "dtc/Support/Lines.h"
+
+#include <optional>
 
 namespace dtc {
 
@@ -37,6 +40,7 @@ private:
   const Module& m_;
   const Module* prepared_;
   const PropagationReport* report_;
+  std::optional<Reasons> shown_;
   TextNames names_;
   LineTable lines_;
   std::unordered_map<OpId, const ReshardReason*> reshards_;

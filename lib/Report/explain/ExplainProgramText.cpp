@@ -121,11 +121,10 @@ std::string totalText(const ProgramReport& r) {
 
 std::string unknownText(const ProgramReport& r) {
   const SummaryRow& again = r.repeated;
-  return (again.count == 0
-              ? ""
-              : "recomputation repeats " + std::to_string(again.count) +
-                    (again.count == 1 ? " collective" : " collectives") +
-                    " in the backward part: " + bytesOf(again) + ", " + timeText(again.seconds) + "\n") +
+  return (again.count == 0 ? ""
+                           : "recomputation repeats " + std::to_string(again.count) +
+                                 (again.count == 1 ? " collective" : " collectives") + ": " + bytesOf(again) +
+                                 ", " + timeText(again.seconds) + "\n") +
          assumedText(r.assumed) +
          (r.complete ? "" : "loops whose length is unknown before the run count once in these sums\n");
 }

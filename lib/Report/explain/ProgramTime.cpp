@@ -4,6 +4,7 @@
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Passes/analysis/OpWork.h"
 #include "explain/Exposure.h"
+#include "timeline/Branches.h"
 
 #include <algorithm>
 
@@ -93,8 +94,7 @@ private:
     if (!known) out_.complete = false;
     const auto iterations = static_cast<double>(known.value_or(1));
     const double before = s.now;
-    for (uint32_t r = 0; r < m_[o].numRegions; ++r)
-      block(m_.region(o, r), boundedProduct(times, iterations), s);
+    for (BlockId b : countedBlocks(m_, o, mesh_, machine_)) block(b, boundedProduct(times, iterations), s);
     s.now = before + boundedProduct(iterations, s.now - before);
   }
 

@@ -8,6 +8,7 @@
 #include "dtc/Passes/propagate/Reasons.h"
 #include "dtc/Support/Words.h"
 #include "explain/UserNames.h"
+#include "report/GradientRuns.h"
 
 #include <map>
 #include <tuple>
@@ -79,6 +80,7 @@ public:
       if (m_[f].body.valid()) function_ = f;
     if (const FuncId main = entryOfTrace(); main.valid()) function_ = main;
     written_.emplace(written ? *written : m_, m_, function_, reasons_);
+    differentiates_ = std::ranges::any_of(calls, [](const auto& call) { return call.second.isGradient; });
   }
 
   GlobalData make() {
@@ -127,7 +129,13 @@ private:
     if (m[o].numResults == 0) return true;
     const ValueId v = m.result(o);
     const bool kept = written_->isKept(o);
-    if (kept ? reasons_.isGenerated(v) : written_->names().isGenerated(v)) return false;
+    if (written_->has(o) && !differentiates_) return true;
+    const auto isGenerated = [&](uint32_t r) {
+      return kept ? reasons_.isGenerated(m.result(o, r)) : written_->names().isGenerated(m.result(o, r));
+    };
+    uint32_t unnamed = 0;
+    while (unnamed < m[o].numResults && isGenerated(unnamed)) ++unnamed;
+    if (unnamed == m[o].numResults) return false;
     if (const CallResult* call = callOf(v); call && call->isGradient) return false;
     const std::string name = kept ? reasons_.lookupName(v) : written_->names()(v),
                       text = statementAt(m.source, m[o].loc);
@@ -319,19 +327,7 @@ private:
     return id;
   }
 
-  // Autodiff visits statements in turn, so that the generated ops of one call of a function are a run. Where a line has
-  // as many runs as calls, each is the backward part of its own call.
-  struct GradientRuns {
-    int lastLine = -1;
-    std::map<int, int> number; // by line
-    // The number of the run that the op is in, counted from 1.
-    int of(int line) {
-      int& n = number[line];
-      if (line != lastLine) ++n;
-      lastLine = line;
-      return n;
-    }
-  };
+  // An op that is drawn in the node of a gradient.
   [[nodiscard]] bool isGradient(OpId o) const {
     return !reasons_.reshard(o) && !nodeOfOp_.contains(o) && m_[o].numRegions == 0 && m_[o].numOperands > 0 &&
            !(m_[o].numResults == 1 && written_->replacedBy(m_.result(o)).valid());
@@ -340,8 +336,9 @@ private:
     GradientRuns runs;
     for (OpId o : m_[b].ops)
       if (isGradient(o)) runs.of(index_.at(m_[o].loc));
-    for (const auto& [line, count] : runs.number) runsAt_[{line, region}] = count;
+    for (const auto& [line, count] : runs.byLine()) runsAt_[{line, region}] = count;
   }
+  // The call that the next generated op of a line is for, if the line has as many runs as calls; else 0.
   int callOf(int line, int region) {
     const auto count = runsAt_.find({line, region});
     const auto calls = instances_.find(line);
@@ -354,20 +351,24 @@ private:
   // The ops that are generated for a line are one node of a region and call: the backward part of its statements.
   // Constants are not drawn.
   void gradient(OpId o, int region) {
-    ++out_.graph.gradientOps;
+    out_.graph.gradientOps += differentiates_;
     if (m_[o].numOperands == 0) return; // a constant
     const int line = index_.at(m_[o].loc);
     const auto [at, isNew] = gradientAt_.try_emplace({line, region, callOf(line, region)}, 0);
     if (isNew) {
       const std::string name = statementAt(m_.source, m_[o].loc);
-      GraphNode n{GraphNode::Op, "gradient of", name.empty() ? "other ops" : name, {}, line};
+      GraphNode n{GraphNode::Op,
+                  differentiates_ ? "gradient of" : std::string(m_.record(o).name) + " in",
+                  name.empty() ? "other ops" : name,
+                  {},
+                  line};
       n.region = region;
       at->second = addNode(std::move(n));
     }
     const int node = at->second;
     generated_.emplace_back(o, node);
     GraphNode& n = out_.graph.nodes[static_cast<size_t>(node)];
-    ++n.gradientOps;
+    n.gradientOps += differentiates_;
     if (auto it = groupsOf_.find(o); it != groupsOf_.end())
       n.collectives.insert(it->second.begin(), it->second.end());
     for (uint32_t r = 0; r < m_[o].numResults; ++r) {
@@ -564,6 +565,7 @@ private:
   const SourceIndex& index_;
   Reasons reasons_;
   const Calls& calls_;
+  bool differentiates_ = false; // the text has gradients
   std::optional<WrittenProgram> written_;
   FuncId function_;
   GlobalData out_;

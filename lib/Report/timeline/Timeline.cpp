@@ -8,6 +8,7 @@
 #include "dtc/Passes/analysis/OpWork.h"
 #include "dtc/Support/Words.h"
 #include "explain/Exposure.h"
+#include "timeline/Branches.h"
 
 #include <algorithm>
 #include <map>
@@ -26,7 +27,10 @@ struct Item {
 
 class ItemReader {
 public:
-  ItemReader(Module& m, FuncId f) : m_(m) { block(m[f].body, 1); }
+  ItemReader(Module& m, FuncId f, const Mesh& mesh, const NominalMachine& machine)
+      : m_(m), mesh_(mesh), machine_(machine) {
+    block(m[f].body, 1);
+  }
   std::vector<Item> items;
   bool complete = true;
 
@@ -51,11 +55,13 @@ private:
     if (!known) complete = false;
     const auto iterations = static_cast<double>(known.value_or(1));
     items.push_back({Item::Enter, o, iterations});
-    for (uint32_t r = 0; r < m_[o].numRegions; ++r) block(m_.region(o, r), boundedProduct(times, iterations));
+    for (BlockId b : countedBlocks(m_, o, mesh_, machine_)) block(b, boundedProduct(times, iterations));
     items.push_back({Item::Leave, o, iterations});
   }
 
   Module& m_;
+  const Mesh& mesh_;
+  const NominalMachine& machine_;
 };
 
 // A message of the devices of one function or several, which begins when all have issued it.
@@ -99,7 +105,7 @@ public:
   ProgramClock(Module& m, FuncId entry, const NominalMachine& machine)
       : m_(m), machine_(machine), mesh_(meshValueOf(m, entry)), programs_(programsOf(m, entry)) {
     for (FuncId f : programs_.functions) {
-      ItemReader reader(m, f);
+      ItemReader reader(m, f, mesh_, machine);
       clocks_.emplace_back().items = std::move(reader.items);
       out_.emplace_back().streams.emplace_back("compute");
       out_.back().complete = reader.complete;

@@ -41,7 +41,8 @@ struct Timeline {
 // By function of the program, as functionsOfProgram. A device computes one step at a time, in the order of the text. A
 // message starts when the devices of all functions that take part have issued it and its axes are free, and takes
 // the collective's price. `done`, and a collective without it, waits for the end. The time of a wait is exposed time of
-// the messages that are transferred in it (Exposure.h), so that 0 <= exposed <= seconds holds for each step.
+// the messages that are transferred in it (Exposure.h), so that 0 <= exposed <= seconds holds for each step. Of a
+// conditional, the branch that takes longer runs.
 [[nodiscard]] std::vector<Timeline> timelinesOf(Module&, FuncId entry, const NominalMachine& = {});
 
 // The share of the devices' time in which they compute nothing: 1 - busy / (devices · time). Of a pipeline whose

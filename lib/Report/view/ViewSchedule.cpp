@@ -8,12 +8,14 @@
 #include "dtc/Support/Units.h"
 #include "explain/ReportText.h"
 #include "explain/StepNames.h"
+#include "timeline/Timeline.h"
 #include "view/Axis.h"
 #include "view/PipelineDrawing.h"
 #include "view/Svg.h"
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace dtc {
@@ -42,7 +44,36 @@ static ViewSchedule::Step stepOf(const Module& m, OpId o, const Naming& names, c
   return step;
 }
 
-Result<ViewSchedule> viewSchedule(const Module& m, FuncId f) {
+// The most live bytes at the positions of each step.
+static void addLiveBytes(ViewSchedule& s, const MemoryPlan& plan, const std::vector<size_t>& stepAt) {
+  std::vector<int64_t> change(stepAt.size() + 1, 0);
+  for (const MemoryPlan::Buffer& b : plan.buffers)
+    for (const MemoryPlan::Range& r : b.live) {
+      change[std::min<size_t>(r.first, stepAt.size() - 1)] += b.bytes;
+      change[std::min<size_t>(r.last, stepAt.size() - 1) + 1] -= b.bytes;
+    }
+  int64_t live = 0;
+  for (size_t at = 0; at < stepAt.size(); ++at) {
+    live += change[at];
+    if (stepAt[at] < s.steps.size()) s.steps[stepAt[at]].live = std::max(s.steps[stepAt[at]].live, live);
+  }
+}
+
+// The numbers that reports give to the ops of a function's body: a loop has that of its first step.
+static std::unordered_map<OpId, int64_t> numbersOf(const Module& m, FuncId f, const Timeline& t) {
+  std::unordered_map<OpId, int64_t> out;
+  std::unordered_map<OpId, OpId> around; // by op of a loop or branch: the op of the body
+  for (OpId o : m[m[f].body].ops)
+    for (uint32_t r = 0; r < m[o].numRegions; ++r)
+      forEachOp(m, m.region(o, r), [&](OpId inner) { around[inner] = o; });
+  for (size_t i = t.steps.size(); i-- > 0;) {
+    const auto at = around.find(t.steps[i].op);
+    out[at == around.end() ? t.steps[i].op : at->second] = static_cast<int64_t>(i);
+  }
+  return out;
+}
+
+static Result<ViewSchedule> scheduleOf(const Module& m, FuncId f, const Timeline& timeline) {
   Diagnostics diags;
   auto plan = readMemoryPlan(m, f, diags);
   if (!plan)
@@ -56,12 +87,14 @@ Result<ViewSchedule> viewSchedule(const Module& m, FuncId f) {
   const StepNames labels(m, f);
   std::vector<size_t> stepAt(plan->numPositions + 1, 0); // by position: the current step
   size_t filled = 0;
+  const std::unordered_map<OpId, int64_t> numbers = numbersOf(m, f, timeline);
   for (OpId o : m[m[f].body].ops) {
     auto at = plan->position.find(o);
     const size_t end =
         at == plan->position.end() ? filled : std::min<size_t>(at->second[1] + 1, stepAt.size());
     for (; filled < end; ++filled) stepAt[filled] = s.steps.size();
     s.steps.push_back(stepOf(m, o, names, labels));
+    if (const auto number = numbers.find(o); number != numbers.end()) s.steps.back().number = number->second;
   }
   for (; filled < stepAt.size() && !s.steps.empty(); ++filled) stepAt[filled] = s.steps.size() - 1;
   const std::vector<ValueId>& yields = m[m[f].body].yields;
@@ -76,13 +109,22 @@ Result<ViewSchedule> viewSchedule(const Module& m, FuncId f) {
     for (const MemoryPlan::Range& r : b.live) {
       const size_t last = std::min<size_t>(r.last, stepAt.size() - 1);
       buffer.live.emplace_back(stepAt[std::min<size_t>(r.first, last)], stepAt[last]);
-      for (size_t i = buffer.live.back().first; i <= buffer.live.back().second && i < s.steps.size(); ++i)
-        if (buffer.live.size() == 1 || i > buffer.live[buffer.live.size() - 2].second)
-          s.steps[i].live += b.bytes;
     }
     s.buffers.push_back(std::move(buffer));
   }
+  addLiveBytes(s, *plan, stepAt);
   return s;
+}
+
+Result<std::vector<ViewSchedule>> viewSchedules(Module& m, FuncId entry) {
+  std::vector<ViewSchedule> out;
+  const std::vector<Timeline> timelines = timelinesOf(m, entry);
+  for (FuncId f : functionsOfProgram(m, entry)) {
+    auto s = scheduleOf(m, f, timelines[out.size()]);
+    if (!s) return s.error();
+    out.push_back(*std::move(s));
+  }
+  return out;
 }
 
 std::string scheduleText(const ViewSchedule& s, size_t columns) {
@@ -103,7 +145,7 @@ std::string scheduleText(const ViewSchedule& s, size_t columns) {
                      cell("what", what) + cell("value", name - 2) + "    in use\n";
   for (size_t i = 0; i < s.steps.size(); ++i) {
     const auto& step = s.steps[i];
-    std::string number = std::to_string(i), bytes = bytesText(step.live);
+    std::string number = step.number < 0 ? "" : std::to_string(step.number), bytes = bytesText(step.live);
     std::string line =
         std::string(5 - std::min<size_t>(5, number.size()), ' ') + number + "  " + cell(step.stream, stream) +
         cell(step.kind, what) + cell(step.value, name - 2) +
@@ -145,6 +187,13 @@ private:
     return top_ + kTall - static_cast<size_t>(std::lround(offset / arena_ * kTall));
   }
 
+  // The number of a step, or of the last one before it.
+  [[nodiscard]] int64_t numberAt(size_t step) const {
+    for (size_t i = std::min(step, s_.steps.size() - 1) + 1; i-- > 0;)
+      if (s_.steps[i].number >= 0) return s_.steps[i].number;
+    return 0;
+  }
+
   void buffer(const ViewSchedule::Buffer& b, size_t first, size_t last) {
     const size_t x = column(first), width = std::max<size_t>(column(last + 1) - x, 1),
                  y = row(static_cast<double>(b.offset + b.bytes)),
@@ -153,7 +202,7 @@ private:
     const std::string kind = b.argument ? "given" : b.returned ? "result" : "cell";
     svg_.box(x, y, width, height, kind + thin,
              b.label + "\n" + bytesText(b.bytes) + " at " + std::to_string(b.offset) + "\nsteps " +
-                 std::to_string(first) + " to " + std::to_string(last));
+                 std::to_string(numberAt(first)) + " to " + std::to_string(numberAt(last)));
     const size_t letters = width > 8 ? (width - 8) / kLetterWidth : 0;
     if (height >= kLineHeight - 2 && letters >= std::min<size_t>(b.label.size(), 6))
       svg_.text(x + 4, y + height / 2 + 5, shortened(b.label, letters), "fact");
@@ -186,8 +235,9 @@ private:
     const auto at = static_cast<size_t>(most - s_.steps.begin());
     const size_t x = (column(at) + column(at + 1)) / 2;
     svg_.line(x, top_, x, top_ + kTall, "peak");
-    const std::string text =
-        "most in use: " + bytesText(most->live) + " in step " + std::to_string(at) + ", " + most->label;
+    const std::string text = "most in use: " + bytesText(most->live) + " in " +
+                             (most->number < 0 ? "" : "step " + std::to_string(most->number) + ", ") +
+                             most->label;
     const bool right = x > kLeft + kWidth / 2;
     svg_.text(x, top_ - 3, text, right ? "fact end" : "fact");
   }
@@ -201,7 +251,7 @@ private:
       if (std::abs(number - static_cast<double>(step)) > 1e-6 || step >= steps_) continue;
       const size_t x = (column(step) + column(step + 1)) / 2;
       svg_.line(x, y, x, y + 5);
-      svg_.text(x, y + 20, "step " + std::to_string(step), "fact mid");
+      svg_.text(x, y + 20, "step " + std::to_string(numberAt(step)), "fact mid");
     }
   }
 
@@ -229,7 +279,11 @@ std::string scheduleJson(std::span<const ViewSchedule> functions, const StepCost
     auto steps = nlohmann::ordered_json::array();
     for (const ViewSchedule::Step& step : s.steps)
       steps.push_back(
-          {{"stream", step.stream}, {"what", step.what}, {"result", step.result}, {"live_bytes", step.live}});
+          {{"number", step.number < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(step.number)},
+           {"stream", step.stream},
+           {"what", step.what},
+           {"result", step.result},
+           {"live_bytes", step.live}});
     out["functions"].push_back({{"title", s.title}, {"arena_bytes", s.arena}, {"steps", std::move(steps)}});
   }
   return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

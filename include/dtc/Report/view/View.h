@@ -61,7 +61,8 @@ struct ViewSchedule {
     std::string result; // "%h, %b"
     // In the user's names: "matmul", "partial %h", and both.
     std::string kind, value, label;
-    int64_t live = 0; // live bytes during the step
+    int64_t live = 0;    // the most live bytes during the step
+    int64_t number = -1; // of reports: in the order of execution; -1: not part of it, such as a constant
   };
   struct Buffer {
     std::string value, label;
@@ -102,7 +103,8 @@ struct ViewTimelines {
 [[nodiscard]] std::string timelinesText(const ViewTimelines&, size_t columns);
 
 // For a placed function. Input errors: sizes that are not bound.
-[[nodiscard]] Result<ViewSchedule> viewSchedule(const Module&, FuncId);
+// By function of the program. Error (Input): it has no memory plan.
+[[nodiscard]] Result<std::vector<ViewSchedule>> viewSchedules(Module&, FuncId entry);
 [[nodiscard]] std::string scheduleText(const ViewSchedule&, size_t columns);
 // {"step": …, "functions": [{"title", "arena_bytes", "steps"}]}: docs/cli.md.
 [[nodiscard]] std::string scheduleJson(std::span<const ViewSchedule>, const StepCost&);

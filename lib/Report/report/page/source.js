@@ -99,21 +99,21 @@ function textOf(line) {
   const body = line.text.trimStart(), indent = line.text.length - body.length;
   return " ".repeat(Math.min(indent, 4)) + body.replace(/ {2,}/g, " ") || " ";
 }
+// How the op computes a value that is resharded.
+const madeAs = (v) => v.before ? [el("br"), el("span", {class: "before", title: v.before.pending ? "as the op computes it: partial values, which a collective reduces" : "as the op computes it, before it is resharded"}, "from ", shardingText(v.before))] : "";
 function addLine(to, line, most) {
   const p = state.program, values = (line.values || []).map((v) => p.values[v]).filter(Boolean);
   const own = new Map(); // values of several calls that are sharded alike are one
   for (const v of values) {
-    const key = v.name + " " + (v.sharding ? v.sharding.text : "");
+    const key = v.name + " " + (v.sharding ? v.sharding.text : "") + " " + (v.before ? v.before.text : "");
     own.set(key, {value: v, count: (own.get(key)?.count || 0) + 1});
   }
   const alike = [...own.values()];
-  const shown = alike.slice(0, 3).map(({value, count}, i) => [i ? el("br") : "", alike.length > 1 ? value.name.replace(/^.*%/, "%") + " " : "", value.unused ? el("span", {class: "dim", title: "no result depends on it: it is not compiled"}, "unused") : shardingText(value.sharding), count > 1 ? ` ×${count}` : ""]);
-  const made = values.find((v) => v.before && v.before.pending);
+  const shown = alike.slice(0, 3).map(({value, count}, i) => [i ? el("br") : "", alike.length > 1 ? value.name.replace(/^.*%/, "%") + " " : "", value.unused ? el("span", {class: "dim", title: "no result depends on it: it is not compiled"}, "unused") : shardingText(value.sharding), count > 1 ? ` ×${count}` : "", madeAs(value)]);
   const alone = !values.length && !line.us && !line.comm_us && !(line.collectives || []).length; // nothing beside the text
   to.append(el("div", {class: "row" + (alone ? " alone" : "") + (values.length || line.us || /^\s*(func|spmd|mesh|return|\}|\/\/)/.test(line.text) ? "" : " plain"), "data-k": keys(lineKeys(line)), tabindex: values.length ? 0 : null},
     el("div", {class: "n"}, p.numberOf(line.line)), el("div", {class: "t mono"}, textOf(line)),
     el("div", {class: "s mono"}, shown, alike.length > 3 ? ` +${alike.length - 3}` : "",
-      made ? [el("br"), el("span", {class: "before", title: "as the op computes it: partial values, which a collective reduces"}, "from ", shardingText(made.before))] : "",
       (line.collectives || []).length ? [shown.length ? el("br") : "", (line.collectives || []).slice(0, 3).map(chip), line.collectives.length > 3 ? `+${line.collectives.length - 3}` : ""] : ""),
     el("div", {class: "c"}, costBar(line, most), costText(line.us || 0, line.comm_us || 0, line.result_bytes))));
   for (const d of p.diagnostics)

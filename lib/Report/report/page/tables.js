@@ -12,7 +12,7 @@ communicationPane.draw = (pane) => {
     rows.slice(0, 12).map((r) => el("tr", {}, el("td", {}, name === "axis" ? el("span", {class: "ax", style: `color:${axisColor(r.label.split(", ")[0])}`, "data-k": keys(axisKeys(r.label.split(", ")))}, axesText(r.label.split(", "))) : el("span", {title: name === "kind" ? kindText(r.label) : ""}, r.label), name === "axis" ? "" : (r.layers > 1 ? ` (${r.layers} layers)` : "")), el("td", {class: "r"}, r.count.toLocaleString("en")), el("td", {class: "r"}, bytesText(r.bytes_received)), el("td", {class: "r"}, timeText(r.seconds * 1e6)))), ));
   const s = c.summary, runs = executions(p);
   const repeated = s.kinds.filter((k) => runs.has(k.label) && runs.get(k.label) > k.count);
-  if (repeated.length) pane.append(el("p", {class: "note"}, "In the schedule, which computes values again in the backward part: " + repeated.map((k) => `${k.label} runs ${runs.get(k.label).toLocaleString("en")} times, for ${k.count.toLocaleString("en")} in the program`).join("; ") + "."));
+  if (repeated.length) pane.append(el("p", {class: "note"}, "In the schedule, which computes values again where they are read later: " + repeated.map((k) => `${k.label} runs ${runs.get(k.label).toLocaleString("en")} times, for ${k.count.toLocaleString("en")} in the program`).join("; ") + "."));
   pane.append(el("div", {class: "tables"}, sums(p.step ? "By axis, in the schedule" : "By axis", p.step ? p.step.axes : s.axes, "axis"), sums(p.step ? "By kind, in the schedule" : "By kind", p.step ? p.step.kinds : s.kinds, "kind"), s.layers.length > 1 ? sums("By layer", s.layers, "layer") : ""));
   // Those of all stages together are not those of a device.
   if ((s.axis_limits || []).length && !(p.schedule && p.schedule.pipeline))
