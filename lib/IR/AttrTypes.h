@@ -10,7 +10,8 @@ inline constexpr AttrSpec kCommonAttrs[] = {
     {"stage", AttrType::Int, "", ""},      {"phase", AttrType::String, "", ""},
     {"microbatch", AttrType::Int, "", ""}, {"stream", AttrType::Int, "", ""},
     {"at", AttrType::Ints, "", ""},        {"within", AttrType::Strings, "", ""},
-    {"name", AttrType::String, "", ""},    {"loc", AttrType::String, "", ""}};
+    {"frozen", AttrType::Bool, "", ""},    {"name", AttrType::String, "", ""},
+    {"loc", AttrType::String, "", ""}};
 // Common attributes that take one of some words.
 inline constexpr struct {
   std::string_view attr;

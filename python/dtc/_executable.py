@@ -245,6 +245,11 @@ class Executable:
         values = core.run(args, out, like, False)
         return values[0] if self._single else values
 
+    def _run_kept(self, args: Sequence[Any], keep: Sequence[int]) -> tuple:
+        """Of a program without symbolic sizes: None stands for the value that an earlier call was told to keep."""
+        assert self._static is not None
+        return self._static.run(args, None, self._like, False, keep)
+
     # --- arguments that are given once ---
 
     def bind(self, tensors: Mapping[str, Any]) -> "Executable":

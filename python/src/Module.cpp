@@ -155,13 +155,15 @@ public:
   [[nodiscard]] std::string warnings() const { return dtc_warnings(executable_); }
 
   // `arguments`: one tensor each; with `shards` one for each argument and device of this process. None: the value of an earlier
-  // run. `out`: None, or what the results are written to. `like`: see toPython.
-  nb::object run(nb::sequence arguments, nb::object out, nb::object like, bool shards) {
+  // run. `out`: None, or what the results are written to. `like`: see toPython. `keep`: positions of arguments whose values
+  // later runs may use, given None.
+  nb::object run(nb::sequence arguments, nb::object out, nb::object like, bool shards, const std::vector<size_t>& keep) {
     const size_t perValue = shards ? local_ : 1;
     std::vector<Borrowed> in(arguments_.size() * perValue),
         to(out.is_none() ? 0 : results_.size() * perValue);
     std::vector<dtc_buffer> inBuffers, outBuffers;
     borrow(in, arguments, arguments_, perValue, false, inBuffers);
+    for (const size_t i : keep) inBuffers.at(i).flags |= DTC_KEEP;
     if (!out.is_none()) borrow(to, nb::cast<nb::sequence>(out), results_, perValue, true, outBuffers);
     const size_t count = results_.size() * perValue;
     if (out.is_none()) outBuffers.assign(count, dtc_buffer{});
@@ -404,7 +406,7 @@ NB_MODULE(_core, m) {
       .def_prop_ro("warnings", &Executable::warnings)
       .def_prop_ro("copied_bytes", &Executable::copiedBytes)
       .def("run", &Executable::run, nb::arg("arguments"), nb::arg("out").none(), nb::arg("like").none(),
-           nb::arg("shards"))
+           nb::arg("shards"), nb::arg("keep") = std::vector<size_t>())
       .def("bind_file", &Executable::bindFile, nb::arg("path"))
       .def("held", &Executable::held)
       .def("carry_over", &Executable::carryOver);

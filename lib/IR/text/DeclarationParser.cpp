@@ -343,10 +343,17 @@ MeshId DeclarationParser::meshOfHead(size_t first) const {
   return m_.shardings.numMeshes() == 1 ? MeshId(0) : MeshId();
 }
 
-bool DeclarationParser::typed(size_t first, const char* flag, std::string_view owner, Typed& out) {
-  const AttrSpec own[] = {{flag, AttrType::Bool, "", ""},     {"devices", AttrType::Ints, "", ""},
-                          {"stream", AttrType::Int, "", ""},  {"at", AttrType::Ints, "", ""},
-                          {"name", AttrType::String, "", ""}, {"loc", AttrType::String, "", ""}};
+static constexpr const char* kArgumentFlags[] = {"donate", "frozen"};
+static constexpr const char* kResultFlags[] = {"carry"};
+
+bool DeclarationParser::typed(size_t first, std::span<const char* const> flags, std::string_view owner,
+                              Typed& out) {
+  std::vector<AttrSpec> own = {{"devices", AttrType::Ints, "", ""},
+                               {"stream", AttrType::Int, "", ""},
+                               {"at", AttrType::Ints, "", ""},
+                               {"name", AttrType::String, "", ""},
+                               {"loc", AttrType::String, "", ""}};
+  for (const char* flag : flags) own.push_back({flag, AttrType::Bool, "", ""});
   ParsedType type, global;
   ParsedSharding sharding;
   std::vector<ParsedAttr> written;
@@ -368,7 +375,7 @@ bool DeclarationParser::argument(Function& f) {
   m_[arg.value].loc = name.range;
   Typed made;
   if (!expect(Tok::Colon, "':' and the argument's type")) return false;
-  const bool ok = typed(in_.pos, "donate", "an argument", made);
+  const bool ok = typed(in_.pos, kArgumentFlags, "an argument", made);
   arg.attrs = std::move(made.attrs);
   arg.globalType = made.globalType;
   m_[arg.value].type = made.type;
@@ -386,7 +393,7 @@ bool DeclarationParser::result(Function& f) {
     if (!expect(Tok::Colon, "':' and the result's type")) return false;
   }
   Typed made;
-  const bool ok = typed(first, "carry", "a result", made);
+  const bool ok = typed(first, kResultFlags, "a result", made);
   r.loc = made.range;
   r.attrs = std::move(made.attrs);
   r.type = made.type;

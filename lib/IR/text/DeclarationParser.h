@@ -62,8 +62,8 @@ private:
   bool signature();
   bool argument(Function&);
   bool result(Function&);
-  // `first`: its first token; `flag`: the attribute that only an argument or only a result has.
-  bool typed(size_t first, const char* flag, std::string_view owner, Typed&);
+  // `first`: its first token; `flags`: the attributes that only an argument or only a result has.
+  bool typed(size_t first, std::span<const char* const> flags, std::string_view owner, Typed&);
   bool functionAttrs(Function&);
   void skipToBody();
   [[nodiscard]] MeshId meshOfHead(size_t firstToken) const;

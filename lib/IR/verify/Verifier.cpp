@@ -25,6 +25,7 @@ constexpr DiagKind kMeshes{"mixed-meshes",
 constexpr DiagKind kShardSizeInGlobal{"shard-size-in-global",
                                       "{0} is {1}: only local text has sizes of shards such as 'n/axis'"};
 constexpr DiagKind kLabelTwice{"duplicate-result-name", "two results are named %{0}"};
+constexpr DiagKind kFrozenArgument{"frozen-argument", "argument %{0} cannot have frozen = true: {1}"};
 constexpr DiagKind kCarry{"carry-mismatch", "'carry' needs an argument %{0} of the same type and sharding"};
 constexpr DiagKind kNoFunction{"unknown-function",
                                "'{0}' of @{1} names @{2}, which is not a function of this module{3}"};
@@ -141,6 +142,13 @@ void Verifier::labels(const Function& f) {
   std::unordered_map<StrId, const FuncArg*> args;
   for (const FuncArg& a : f.args) args.emplace(m_[a.value].name, &a);
   StrId carry = m_.strings.find("carry");
+  const auto flag = [&](const AttrList& attrs, const char* name) {
+    const AttrId a = findAttr(attrs, m_.strings.find(name));
+    return a.valid() && m_.attrs[a].i != 0;
+  };
+  for (const FuncArg& a : f.args)
+    if (flag(a.attrs, "frozen") && flag(a.attrs, "donate"))
+      error(kFrozenArgument, m_[a.value].loc, m_.strings[m_[a.value].name], "its memory is donated");
   for (const FuncResult& r : f.results) {
     if (!r.label.valid()) continue;
     auto [before, isNew] = seen.emplace(r.label, r.loc);
@@ -154,6 +162,8 @@ void Verifier::labels(const Function& f) {
     };
     auto arg = args.find(r.label);
     if (arg == args.end() || !fits(*arg->second)) error(kCarry, r.loc, m_.strings[r.label]);
+    if (arg != args.end() && flag(arg->second->attrs, "frozen"))
+      error(kFrozenArgument, m_[arg->second->value].loc, m_.strings[r.label], "a result replaces it");
   }
 }
 

@@ -94,6 +94,11 @@ std::string GraphImporter::textOf(const Module& m, const Type& t) {
 
 // --- the function ---
 
+// A buffer that the model changes.
+static bool isUpdated(const ImportGraph& g, size_t input) {
+  return std::ranges::any_of(g.outputs, [&](const ImportOutput& o) { return o.carriedTo == input; });
+}
+
 bool GraphImporter::declareInputs(FuncId f) {
   Labels taken;
   for (const ImportInput& input : file_.graphs[0].inputs) {
@@ -109,6 +114,8 @@ bool GraphImporter::declareInputs(FuncId f) {
     const ValueId argument = m_.makeBlockArg(body, m_.types.intern(*v.type), arguments_.back());
     m_[argument].loc = input.range;
     m_[f].args.push_back({argument, {}, userAttrs(input.name, "")});
+    if (input.weight && !isUpdated(file_.graphs[0], m_[f].args.size() - 1))
+      m_[f].args.back().attrs.push_back({m_.strings.intern("frozen"), m_.attrs.boolean(true)});
     values_[input.value.index] = argument;
   }
   return good_;

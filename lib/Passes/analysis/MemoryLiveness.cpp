@@ -2,6 +2,7 @@
 
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
+#include "dtc/Passes/analysis/Frozen.h"
 
 #include <algorithm>
 
@@ -62,6 +63,30 @@ void MemoryLiveness::occupy(ValueId v, Range when) {
 
 void MemoryLiveness::share(ValueId a, ValueId b) {
   if (local(a) != kNone && local(b) != kNone) shared_.push_back({local(a), local(b)});
+}
+
+// What later ops read of an op that runs once is in memory between runs.
+void MemoryLiveness::keepFrozen() {
+  const BlockId body = m_[func_].body;
+  if (!m_.strings.find("frozen")) return;
+  const auto keep = [&](ValueId v) {
+    const OpId by = m_.definingOp(v);
+    if (by.valid() && m_[by].parent == body && isFrozenOp(m_, by)) locals_[local(v)].always = true;
+  };
+  for (ValueId v : m_[body].yields) keep(v);
+  std::vector<BlockId> blocks{body};
+  while (!blocks.empty()) {
+    const BlockId b = blocks.back();
+    blocks.pop_back();
+    for (OpId o : m_[b].ops) {
+      if (b == body && isFrozenOp(m_, o)) continue;
+      for (ValueId v : m_.operands(o)) keep(v);
+      if (m_.record(o).regions == RegionKind::Fused) continue;
+      for (uint32_t r = 0; r < m_[o].numRegions; ++r) blocks.push_back(m_.region(o, r));
+      for (uint32_t r = 0; r < m_[o].numRegions; ++r)
+        for (ValueId v : m_[m_.region(o, r)].yields) keep(v);
+    }
+  }
 }
 
 bool MemoryLiveness::block(BlockId b) {
@@ -299,6 +324,7 @@ std::optional<MemoryPlan> MemoryLiveness::run(bool reuse, const Offsets* written
   const BlockId body = m_[func_].body;
   if (!arguments() || !block(body)) return std::nullopt;
   results();
+  keepFrozen();
   buildSets();
   if (reuse) mergeAll();
   finish(reuse);

@@ -49,6 +49,7 @@ private:
   bool loop(OpId o, RegionKind kind);
   bool arguments();
   void results();
+  void keepFrozen();
   void unite(uint32_t a, uint32_t b);
   [[nodiscard]] uint32_t find(uint32_t a);
   void buildSets();

@@ -82,7 +82,8 @@ void addWithin(Module& m, OpId to, const AttrList& from) {
   }
 }
 
-static constexpr std::string_view kInherited[] = {"within", "name", "loc", "stage", "phase", "microbatch"};
+static constexpr std::string_view kInherited[] = {"within", "name",       "loc",   "stage",
+                                                  "phase",  "microbatch", "frozen"};
 static constexpr size_t kOrigin = 3; // the first of them: where an op comes from, not what it computes
 
 static bool isOneOf(const Module& m, const NamedAttr& a, std::span<const std::string_view> names) {

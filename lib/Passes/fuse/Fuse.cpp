@@ -103,7 +103,7 @@ private:
     if (groups_.gelu && groups_.group(g).kind == "gemm" &&
         std::ranges::any_of(ops, [&](OpId o) { return isGeluTanh(m_, o) || geluTanhGradient(m_, o); }))
       attrs.push_back({m_.strings.intern("gelu"), m_.attrs.string(m_.strings.intern("library"))});
-    if (groups_.group(g).slot.microbatch.valid())
+    if (groups_.group(g).slot != FusionSlot())
       for (const NamedAttr& a : m_[ops.front()].attrs)
         if (isSlotAttr(m_.strings[a.name])) attrs.push_back(a);
     const OpId fused =

@@ -5,6 +5,7 @@
 // groups of one level are independent, so that small ones (the updates of many weights) fuse horizontally.
 #include "analysis/ByValue.h"
 #include "analysis/FusionForm.h"
+#include "dtc/Passes/analysis/Frozen.h"
 #include "fuse/OperandLayouts.h"
 
 namespace dtc {
@@ -17,15 +18,17 @@ struct ElementCount {
 };
 
 // The part of a micro-batch that an op belongs to, in the program of a pipeline's device: ops of different parts run at
-// different times, and do not share a kernel. Ids of the attributes; invalid outside of pipelines.
+// different times, and do not share a kernel. Ids of the attributes; invalid outside of pipelines. The same holds for ops
+// that run once (freeze).
 struct FusionSlot {
   AttrId microbatch, phase, stage;
+  bool frozen = false;
   friend bool operator==(const FusionSlot&, const FusionSlot&) = default;
 };
 
 // Of the attributes that place an op in a pipeline.
 [[nodiscard]] inline bool isSlotAttr(std::string_view name) {
-  return name == "stage" || name == "phase" || name == "microbatch";
+  return name == "stage" || name == "phase" || name == "microbatch" || name == "frozen";
 }
 
 struct FusionGroup {
@@ -195,10 +198,13 @@ public:
     return distance > 0 && find(o)->calls > find(groups_[g].ops.back())->calls + distance;
   }
   [[nodiscard]] FusionSlot slotOf(OpId o) const {
+    if (isFrozenOp(m, o)) return {.frozen = true};
     if (!microbatch_.valid()) return {};
     const AttrId microbatch = findAttr(m[o].attrs, microbatch_);
     if (!microbatch.valid()) return {};
-    return {microbatch, findAttr(m[o].attrs, phase_), findAttr(m[o].attrs, stage_)};
+    return {.microbatch = microbatch,
+            .phase = findAttr(m[o].attrs, phase_),
+            .stage = findAttr(m[o].attrs, stage_)};
   }
   int64_t tick() { return now_++; } // the time of a decision
   uint32_t newGroup(OpId o, bool fusible, std::string_view kind);

@@ -68,13 +68,14 @@ static size_t axesOf(const FusionGroups& fusion, const FusionGroup& group) {
 // Groups of one level are independent.
 static void joinLevels(FusionGroups& fusion) {
   // By level and part of a micro-batch: the group that others join, and its axes.
-  std::map<std::tuple<int64_t, AttrId, AttrId, AttrId>, std::pair<uint32_t, size_t>> open;
+  std::map<std::tuple<int64_t, AttrId, AttrId, AttrId, bool>, std::pair<uint32_t, size_t>> open;
   for (uint32_t g = 0; g < fusion.numGroups(); ++g) {
     const FusionGroup& group = fusion.group(g);
     if (!isElementwise(fusion, group)) continue;
     const size_t axes = axesOf(fusion, group);
+    const FusionSlot& slot = group.slot;
     auto [it, first] =
-        open.try_emplace({group.level, group.slot.microbatch, group.slot.phase, group.slot.stage}, g, axes);
+        open.try_emplace({group.level, slot.microbatch, slot.phase, slot.stage, slot.frozen}, g, axes);
     if (first) continue;
     auto& [into, taken] = it->second;
     if (taken + axes > kMaxAxes || fusion.group(into).ops.size() + group.ops.size() > fusion.limit) {

@@ -3,6 +3,7 @@
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/text/Naming.h"
 #include "dtc/IR/text/Text.h"
+#include "dtc/Passes/analysis/Frozen.h"
 #include "dtc/Passes/memory/PlanMemory.h"
 #include "dtc/Support/Counted.h"
 
@@ -21,6 +22,13 @@ constexpr DiagKind kDistinctOffsets{"memory-apart",
                                     "{0} and {1} share a buffer, but have offsets {2} and {3}"};
 constexpr DiagKind kResultOffset{"memory-apart",
                                  "{0} has offset {1}, but {2}, which it returns, has offset {3}"};
+constexpr DiagKind kFrozenOperand{
+    "frozen-operand",
+    "'{0}' has frozen = true, but reads {1}, which is not frozen: mark the argument, or drop the mark"};
+constexpr DiagKind kFrozenOp{"frozen-op",
+                             "'{0}' cannot have frozen = true: it depends on more than its operands"};
+constexpr DiagKind kFrozenOrder{"frozen-order",
+                                "'{0}' has frozen = true: it must be before the ops of each run"};
 constexpr DiagKind kOverlap{
     "memory-overlap", "{0} at [{1}, {2}) overlaps {3} at [{4}, {5}), and both are live at the same time"};
 
@@ -194,6 +202,37 @@ private:
 
 } // namespace
 
+// Ops that run once come first, and read nothing that a run computes.
+static bool checkFrozen(const Module& m, FuncId f, Diagnostics& diags) {
+  FrozenValues frozen(m, f);
+  OpId other; // the first step of each run
+  for (OpId o : m[m[f].body].ops) {
+    const bool view = isViewRegion(m, o);
+    if (isLoadTimeOp(m, o) || (view && frozen.computes(o))) {
+      frozen.add(o);
+      continue;
+    }
+    if (!isFrozenOp(m, o)) {
+      if (!other.valid()) other = o;
+      continue;
+    }
+    if (!frozen.computes(o)) {
+      const auto varies = std::ranges::find_if(m.operands(o), [&](ValueId v) { return !frozen(v); });
+      if (varies != m.operands(o).end())
+        diags.error(kFrozenOperand, m[o].loc, m.record(o).name, printValueName(m, *varies));
+      else
+        diags.error(kFrozenOp, m[o].loc, m.record(o).name);
+      return false;
+    }
+    if (other.valid()) {
+      diags.error(kFrozenOrder, m[o].loc, m.record(o).name).note(m[other].loc, "this op runs in each run");
+      return false;
+    }
+    frozen.add(o);
+  }
+  return true;
+}
+
 std::optional<MemoryPlan> readMemoryPlan(const Module& m, FuncId f, Diagnostics& diags) {
   const size_t before = diags.numErrors();
   const Offsets offsets(m, f, diags);
@@ -210,7 +249,8 @@ std::optional<MemoryPlan> readMemoryPlan(const Module& m, FuncId f, Diagnostics&
   if (!bytes) return diags.fail(kUnplaced, m[f].loc, "the function", m.strings[m[f].name], "`arena`");
   plan->arenaBytes = m.attrs[bytes].i;
   if (plan->arenaBytes < 0) return diags.fail(kArena, m[f].loc, m.strings[m[f].name], plan->arenaBytes);
-  if (!measureBuffers(*plan) || !PlanCheck(m, f, *plan, offsets, diags).run()) return std::nullopt;
+  if (!checkFrozen(m, f, diags) || !measureBuffers(*plan) || !PlanCheck(m, f, *plan, offsets, diags).run())
+    return std::nullopt;
   return plan;
 }
 

@@ -15,9 +15,9 @@ namespace dtc {
 // Each is defined in the file of its pass.
 using PassFunction = bool(Module&, const PassOptions&, Diagnostics&);
 PassFunction inlinePass, splitComplexPass, autodiffPass, decomposePass, canonicalizePass, propagatePass,
-    partitionPass, optimizeCollectivesPass, inlineRecomputePass, splitPass, fusePass, schedulePass,
-    planMemory, specializePass, specializeDevicesPass, unrollPass, ifToSelectPass, fixReductionOrderPass,
-    recomputePass, pipelinePass, collectiveMatmulPass;
+    partitionPass, optimizeCollectivesPass, inlineRecomputePass, splitPass, freezePass, fusePass,
+    schedulePass, planMemory, specializePass, specializeDevicesPass, unrollPass, ifToSelectPass,
+    fixReductionOrderPass, recomputePass, pipelinePass, collectiveMatmulPass;
 
 static std::vector<PassInfo> passRows() {
   using enum Level;
@@ -68,6 +68,11 @@ static std::vector<PassInfo> passRows() {
        .needs = Local,
        .produces = Split,
        .options = {{.name = "target", .fallback = "cpu", .isTarget = true}, {"parts", "true", flag}, order}},
+      {.name = "freeze",
+       .run = freezePass,
+       .needs = Split,
+       .produces = Split,
+       .options = {{.name = "memory", .fallback = "", .isBytes = true}}},
       {.name = "fuse",
        .run = fusePass,
        .needs = Split,

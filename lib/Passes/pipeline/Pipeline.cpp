@@ -66,6 +66,14 @@ Result<PassStep> parseStep(std::string_view text) {
   return step;
 }
 
+// Split text without an op that belongs in a kernel counts as fused.
+bool hasKernels(const Module& m) {
+  bool any = false;
+  for (FuncId f : m.order)
+    forEachOp(m, m[f].body, [&](OpId o) { any = any || m.record(o).regions == RegionKind::Fused; });
+  return any;
+}
+
 // Names all passes that raise the level of the text to what `step` needs. Text with kernels, a schedule or
 // offsets is not rewritten by passes on text without: these would become invalid.
 Status checkLevel(const Module& m, const PassStep& step) {
@@ -74,7 +82,8 @@ Status checkLevel(const Module& m, const PassStep& step) {
     return inputError("pass '" + std::string(step.pass->name) + "' takes " + std::string(levelName(needs)) +
                       " text, but this is " + instead);
   };
-  if (!m.order.empty() && has >= Level::Split && has > step.pass->produces && !step.pass->anyLevel)
+  const bool both = step.pass->produces == Level::Split && has == Level::Fused && !hasKernels(m);
+  if (!m.order.empty() && has >= Level::Split && has > step.pass->produces && !step.pass->anyLevel && !both)
     return wrong("already " + std::string(levelName(has)));
   if (has >= needs) return Ok{};
   std::vector<std::string> missing;

@@ -34,7 +34,7 @@ StandardPipeline standardPipeline(Level from, const StandardPipelineOptions& opt
     auto set = [&](const char* option, const std::string& value) {
       if (!value.empty() && hasOption(p, option)) step.options.values[option] = value;
     };
-    if (options.optLevel == 0 && name == "canonicalize") continue;
+    if (options.optLevel == 0 && (name == "canonicalize" || name == "freeze")) continue;
     if (hasOption(p, "budget")) {
       if (options.recompute == "none") continue;
       const bool isScope =
@@ -55,7 +55,7 @@ StandardPipeline standardPipeline(Level from, const StandardPipelineOptions& opt
     if (options.strictNonFinite) set("strict-nonfinite", "true");
     if (options.fixedReductionOrder && p.produces == Level::Propagated && from < p.produces)
       pipeline.propagate.push_back({findPass("fix-reduction-order"), {}});
-    if (!options.pipeline.empty() && options.pipeline != kNoPipeline && p.produces == Level::Split) {
+    if (!options.pipeline.empty() && options.pipeline != kNoPipeline && name == "split") {
       PassStep stages{findPass("pipeline"), {{{"schedule", options.pipeline}}}};
       if (options.fixedReductionOrder) stages.options.values["order"] = "fixed";
       pipeline.lower.push_back(std::move(stages));

@@ -8,7 +8,7 @@
 // raises the memory lower bound of the function by more than a sixteenth, the steps keep their order and a
 // collective overlaps a limited number of steps; if that is still too much, nothing overlaps.
 //
-// Otherwise the order is that of the text. In both cases the function gets {streams = N}: the number of
+// Otherwise the order is that of the text, but that steps which run once come first (FreezeSteps.h). In both cases the function gets {streams = N}: the number of
 // streams per device. A function with that attribute is already scheduled, and unchanged.
 #include "analysis/OverlapOrder.h"
 #include "dtc/IR/DevicePrograms.h"
@@ -20,6 +20,7 @@
 #include "dtc/Passes/analysis/OpWork.h"
 #include "dtc/Passes/analysis/TargetOf.h"
 #include "dtc/Support/Result.h"
+#include "schedule/FreezeSteps.h"
 
 #include <algorithm>
 #include <utility>
@@ -237,8 +238,10 @@ bool schedulePass(Module& m, const PassOptions& options, Diagnostics&) {
     const size_t all = functions.size();
     std::erase_if(functions, [&](FuncId f) { return isScheduled(m, f); });
     if (functions.empty()) continue;
+    for (FuncId f : functions) freezeSteps(m, f);
     const bool gpu = targetOf(m, entry).gpu; // on a CPU, collectives are not overlapped
     if (options.flag("overlap", true) && functions.size() == all && gpu) schedule(m, functions);
+    for (FuncId f : functions) putFrozenFirst(m, f);
     const bool two = gpu && std::ranges::any_of(functions, [&](FuncId f) { return starts(m, f); });
     for (FuncId f : functions)
       m[f].attrs.push_back({m.strings.intern("streams"), m.attrs.integer(two ? 2 : 1)});

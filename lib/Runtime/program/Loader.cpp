@@ -6,6 +6,7 @@
 #include "dtc/IR/text/Text.h"
 #include "dtc/IR/text/UserLocation.h"
 #include "dtc/IR/verify/RankSchedule.h"
+#include "dtc/Passes/analysis/Frozen.h"
 #include "dtc/Passes/memory/PlanMemory.h"
 #include "dtc/Passes/pipeline/Pipeline.h"
 #include "dtc/Support/ElementCount.h"
@@ -527,7 +528,8 @@ Status Loader::function(uint32_t program) {
   if (Status s = checkLowered(m_, f); !s) return s;
   if (Status s = checkTarget(m_, f, backend_); !s) return s;
   if (Status s = readPlan(); !s) return s;
-  if (Status s = block(m_[f].body, own().steps); !s) return s;
+  for (OpId o : m_[m_[f].body].ops)
+    if (Status s = op(o, isFrozenOp(m_, o) ? own().frozenSteps : own().steps); !s) return s;
   for (ValueId v : m_[m_[f].body].yields)
     if (auto offset = offsetOf(v); !offset) return offset.error();
   std::vector<CopyPair> carried;
@@ -538,7 +540,6 @@ Status Loader::function(uint32_t program) {
 }
 
 static std::string deviceName(int64_t coordinate) { return "device " + std::to_string(coordinate); }
-
 Status Loader::checkSchedule() {
   RankReader reader(m_, entry_);
   if (auto p = reader.read())

@@ -86,8 +86,9 @@ struct DeviceProgram {
   std::vector<int64_t> coordinates; // ascending
   MemoryPlan plan;
   int64_t arenaBytes = 0; // the plan's, followed by literals and temporaries
-  StepList steps;
-  StepList carrySteps; // between runs with --loop: copies carried results to their arguments
+  StepList frozenSteps;   // before the first run, and again when a frozen argument has changed
+  StepList steps;         // of each run
+  StepList carrySteps;    // between runs with --loop: copies carried results to their arguments
   std::unordered_map<ValueId, int64_t> literals; // memory offsets of literal operands
 
   // The memory offset of a value or literal, if it has a buffer.

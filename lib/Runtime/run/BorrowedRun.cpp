@@ -1,6 +1,7 @@
 #include "run/BorrowedRun.h"
 
 #include "dtc/IR/text/Text.h"
+#include "dtc/Passes/analysis/Frozen.h"
 #include "dtc/Support/ElementCount.h"
 #include "dtc/Support/SmallVector.h"
 
@@ -137,8 +138,8 @@ bool BorrowedRun::canMove(const Module& m, size_t result, int64_t coordinate) co
     const MemoryPlan::Buffer& b = plan.buffers[i];
     if (i != found->second && overlaps(b) && (b.offset < begin || b.offset + b.bytes > end)) return false;
   }
-  for (const OpId o : m[m[own.func].body].ops) { // constants are written when the program is loaded
-    if (!isLoadTimeOp(m, o)) continue;
+  for (const OpId o : m[m[own.func].body].ops) { // constants and frozen results are not written in each run
+    if (!isLoadTimeOp(m, o) && !isFrozenOp(m, o)) continue;
     for (uint32_t r = 0; r < m[o].numResults; ++r)
       if (const auto at = plan.bufferOf.find(m.result(o, r));
           at != plan.bufferOf.end() && overlaps(plan.buffers[at->second]))
@@ -168,7 +169,7 @@ std::vector<BorrowedRun::Candidate> BorrowedRun::candidates(const Module& m, int
 
 BorrowedRun::BorrowedRun(const Module& m, Program& program, Backend& backend, const std::vector<bool>& kept)
     : program_(program), backend_(backend), arguments_(argumentPlans(m, program)),
-      results_(resultPlans(m, program)) {
+      results_(resultPlans(m, program)), frozen_(frozenArgumentsOf(m, program.programs[0].func)) {
   const auto devices = static_cast<size_t>(program.numDevices());
   argumentRanges_.assign(arguments_.size(), std::vector<uint32_t>(devices, kNone));
   resultRanges_.assign(results_.size(), std::vector<uint32_t>(devices, kNone));
@@ -229,6 +230,7 @@ void BorrowedRun::releaseRange(uint32_t range) {
 }
 
 void BorrowedRun::beforeSet(size_t argument) {
+  frozenChanged_ = frozenChanged_ || frozen_[argument];
   for (const uint32_t range : argumentRanges_[argument]) releaseRange(range);
 }
 
@@ -281,6 +283,7 @@ bool BorrowedRun::lend(size_t i, const std::byte* tensor) {
     lent.push_back(within);
   }
   lent_[i] = std::move(lent);
+  frozenChanged_ = frozenChanged_ || frozen_[i];
   return true;
 }
 
@@ -293,6 +296,8 @@ Status BorrowedRun::copy(const TransferPlan& plan, size_t device, const Borrowed
 Status BorrowedRun::setArgument(size_t i, std::span<const BorrowedTensor> tensors, bool shards) {
   const TransferPlan& plan = arguments_[i];
   const auto begin = static_cast<size_t>(program_.firstHere()), end = static_cast<size_t>(program_.endHere());
+  if (frozen_[i] && std::ranges::any_of(tensors, [](const BorrowedTensor& t) { return !t.skip; }))
+    frozenChanged_ = true;
   if (!shards && plan.pending) {
     if (tensors[0].skip) return Ok{};
     for (size_t p = begin; p < end; ++p) copied_ += plan.shards[p].bytes;

@@ -27,6 +27,9 @@ public:
   [[nodiscard]] Status begin(const Borrowing& tensors);
   // After it: copies the results that are not bound.
   [[nodiscard]] Status end(const Borrowing& tensors);
+  // Whether a frozen argument has changed, or may have, since frozenIsComputed().
+  [[nodiscard]] bool frozenChanged() const { return frozenChanged_; }
+  void frozenIsComputed() { frozenChanged_ = false; }
   // Between tensors and buffers, in the last run.
   [[nodiscard]] int64_t copiedBytes() const { return copied_; }
 
@@ -63,6 +66,8 @@ private:
   std::vector<Range> ranges_;
   std::vector<std::vector<std::byte*>> lent_; // by argument; empty, or by device
   int64_t copied_ = 0;
+  std::vector<bool> frozen_; // by argument
+  bool frozenChanged_ = true;
   std::optional<PointerSlots> rendezvous_; // the operands and results of collectives
 };
 

@@ -33,7 +33,27 @@ struct Executable::Impl {
   std::vector<int64_t> live;
   std::vector<Backend::Phase> phases;
   std::unique_ptr<BorrowedRun> borrowed;
+  bool frozenRan = false;
   std::map<std::pair<ValueId, int64_t>, Tensor> remote; // results on devices of other processes
+
+  [[nodiscard]] bool hasFrozenSteps() const {
+    return std::ranges::any_of(program.programs, [](const auto& p) { return !p.frozenSteps.empty(); });
+  }
+  // What is computed once, if it is not valid any more. Those who look at every step see it in each run.
+  Status runFrozen(const RunHooks& hooks) {
+    if (!borrowed->frozenChanged() && !hooks.afterStep) return Ok{};
+    if (hasFrozenSteps()) {
+      RunHooks untimed = hooks;
+      untimed.time = false;
+      std::vector<StepEvent> none;
+      const int64_t begin = clockNs();
+      if (Status s = runner->run(&DeviceProgram::frozenSteps, untimed, none); !s) return s;
+      if (!frozenRan) phases.push_back({"run frozen steps", static_cast<double>(clockNs() - begin) * 1e-6});
+      frozenRan = true;
+    }
+    borrowed->frozenIsComputed();
+    return Ok{};
+  }
 
   [[nodiscard]] const Function& entry() const { return m[program.programs[0].func]; }
   const FuncArg& argument(size_t i) const { return entry().args[i]; }
@@ -89,9 +109,10 @@ static std::vector<int64_t> liveBytesOf(const Program& program) {
     for (const MemoryPlan::Buffer& b : own.plan.buffers)
       for (const MemoryPlan::Range& r : b.live) change[r.first] += b.bytes, change[r.last + 1] -= b.bytes;
     for (size_t i = 1; i < change.size(); ++i) change[i] += change[i - 1];
-    for (const Step& s : own.steps)
-      if (auto it = own.plan.position.find(program.infos[s.info].id); it != own.plan.position.end())
-        live[s.info] = change[it->second[1]];
+    for (const StepList* steps : {&own.frozenSteps, &own.steps})
+      for (const Step& s : *steps)
+        if (auto it = own.plan.position.find(program.infos[s.info].id); it != own.plan.position.end())
+          live[s.info] = change[it->second[1]];
   }
   return live;
 }
@@ -279,6 +300,7 @@ Status Executable::run(const RunHooks& hooks) {
   Impl& x = *impl_;
   const bool plain = !hooks.time && !hooks.afterStep;
   x.cost = {};
+  if (Status s = x.runFrozen(hooks); !s) return s;
   if (x.graphs && plain) {
     Status done = x.graphs->run(hooks);
     x.cost = x.graphs->cost();

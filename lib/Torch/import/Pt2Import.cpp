@@ -54,6 +54,7 @@ Result<ImportedProgram> importTorchProgram(const std::string& name, const std::s
                                                       : TorchOrigin::Plan;
   out.complete =
       importGraph(out.module, *file, atenTable(origin), diags, options.report ? &out.problems : nullptr);
+  if (out.complete) markFrozen(out.module, *file, placement);
   if (out.complete)
     if (Status s = placeArguments(out.module, *file, placement); !s)
       return Error{s.error().kind,

@@ -143,6 +143,11 @@ TorchPlacement readPlacement(const json& program) {
   if (out.mesh.empty() && (out.local || !out.inputs.empty() || !out.outputs.empty()))
     misplaced("has shardings but no mesh");
   if (const json* groups = findMember(*j, "groups")) readGroups(*groups, out);
+  if (const json* frozen = findMember(*j, "frozen")) {
+    if (!frozen->is_array() || !std::ranges::all_of(*frozen, [](const json& n) { return n.is_string(); }))
+      misplaced("has frozen inputs that are not names");
+    for (const json& name : *frozen) out.frozen.push_back(name.get<std::string>());
+  }
   return out;
 }
 
@@ -163,6 +168,14 @@ void nameGroups(ImportFile& file, const TorchPlacement& placement) {
       if (const auto found = placement.groups.find(*group); found != placement.groups.end())
         n.arguments.push_back({"dtc.axes", found->second});
     }
+}
+
+void markFrozen(Module& m, const ImportFile& file, const TorchPlacement& placement) {
+  const ImportGraph& g = file.graphs[0];
+  for (size_t i = 0; i < g.inputs.size(); ++i)
+    if (std::ranges::find(placement.frozen, file.values[g.inputs[i].value.index].name) !=
+        placement.frozen.end())
+      m[m.order[0]].args[i].attrs.push_back({m.strings.intern("frozen"), m.attrs.boolean(true)});
 }
 
 Status placeArguments(Module& m, const ImportFile& file, const TorchPlacement& placement) {

@@ -4,10 +4,10 @@
 //   {"mesh": {"name": "m", "axes": [["dp", 2], ["tp", 4]]},
 //    "inputs": {"primals_1": "{tp, _}"}, "outputs": {"mm": "{dp, _}"},
 //    "names": {"mm": "up.weight.grad"},
-//    "local": true, "groups": {"3": ["tp"]}, "captured": true}
+//    "local": true, "groups": {"3": ["tp"]}, "captured": true, "frozen": ["arg0_1"]}
 //
 // A local program is that of one device: its shapes are those of shards. A captured one is not a file of the
-// user: torch.compile or dtc's Python package made it.
+// user: torch.compile or dtc's Python package made it. Frozen inputs seldom change.
 #include "dtc/Import/graph/Graph.h"
 #include "dtc/Support/Result.h"
 #include <map>
@@ -21,6 +21,7 @@ struct TorchPlacement {
   std::map<std::string, std::string, std::less<>> inputs, outputs; // shardings, by the values' names
   std::map<std::string, std::string, std::less<>> names;           // the user's, of inputs and outputs
   bool local = false, captured = false;
+  std::vector<std::string> frozen;                                     // inputs
   std::map<std::string, std::vector<std::string>, std::less<>> groups; // axes of process groups
 };
 
@@ -31,6 +32,8 @@ struct TorchPlacement {
 void declareMesh(Module&, const TorchPlacement&);
 // Gives collectives the argument "dtc.axes", where the axes of their group are known.
 void nameGroups(ImportFile&, const TorchPlacement&);
+// Marks frozen arguments of @main, the imported graph.
+void markFrozen(Module&, const ImportFile&, const TorchPlacement&);
 // Gives the arguments and results of @main, the imported graph, their shardings; makes a local program
 // `spmd`. Errors complete "FILE … its program".
 [[nodiscard]] Status placeArguments(Module&, const ImportFile&, const TorchPlacement&);

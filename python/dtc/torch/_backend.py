@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
+import inspect
 import operator
-from typing import Any, Callable, Mapping, Optional, Sequence
+from typing import Any, Callable, Iterable, Mapping, Optional, Sequence
 
 import torch
 
 from .. import compile as compile_program
+from .._errors import UsageError
 from ._border import Lifted, Results, outputs_of, permute_arguments
 from ._graph import program_of
 from ._higher import expanded
@@ -50,7 +53,8 @@ def _seed() -> torch.Tensor:
 class _Graph:
     """One captured graph. With symbolic sizes, it is compiled once per combination of sizes in use."""
 
-    def __init__(self, graph: torch.fx.GraphModule, options: Mapping[str, Any]):
+    def __init__(self, graph: torch.fx.GraphModule, options: Mapping[str, Any], frozen: Sequence[int] = ()):
+        """`frozen`: positions of inputs that are the same tensors in most calls."""
         self._options = {"threads": torch.get_num_threads(), **options}
         graph = _copy_of(graph)
         expanded(graph, _decompositions)
@@ -61,7 +65,9 @@ class _Graph:
         self._tensors = [i for i, node in enumerate(inputs) if isinstance(node.meta.get("val"), torch.Tensor)]
         self._moved = [(i, self._orders[at]) for i, at in enumerate(self._tensors) if self._orders[at]]
         self._sizes = _size_sources(inputs)
-        self._program = program_of(graph) if outputs_of(graph) else None
+        self._frozen = _Frozen(i for i, at in enumerate(self._tensors) if at in frozen and not self._sizes)
+        placement = {"frozen": [inputs[self._tensors[i]].name for i in self._frozen.positions]}
+        self._program = program_of(graph, placement) if outputs_of(graph) else None
         self._compiled: dict[tuple[int, ...], Any] = {}
         self._static = None
         if self._program is not None and not self._sizes:
@@ -69,7 +75,7 @@ class _Graph:
 
     def _compile(self, sizes: tuple[int, ...]) -> Any:
         dims = {source.name: size for source, size in zip(self._sizes, sizes)}
-        return compile_program(self._program, name="<torch>", dims=dims, results="torch", **self._options)
+        return compile_program(self._program, **{"name": "<torch>", **self._options}, dims=dims, results="torch")
 
     def _executable(self, arguments: Sequence[Any]) -> Any:
         if self._static is not None:
@@ -87,6 +93,7 @@ class _Graph:
             return self._results(arguments, ())
         # A token, which orders effects, has no value.
         tensors = [torch.empty(0) if arguments[i] is None else arguments[i] for i in self._tensors]
+        given = list(tensors) if self._frozen.positions else tensors
         for i, order in self._moved:
             tensors[i] = tensors[i].permute(order)
         for i, tensor in enumerate(tensors):
@@ -95,8 +102,38 @@ class _Graph:
         executable = self._executable(arguments)
         if executable.num_arguments > len(tensors):
             tensors.append(_seed())
+        if self._frozen.positions:
+            return self._results(arguments, self._frozen.run(executable, tensors, given))
         results = executable(*tensors)
         return self._results(arguments, results if isinstance(results, tuple) else (results,))
+
+
+class _Frozen:
+    """Arguments that the executable keeps, and what it computed from them, until another tensor is given or PyTorch has
+    written to it."""
+
+    def __init__(self, positions: Iterable[int]):
+        self.positions = list(positions)
+        self._kept: dict[int, tuple[torch.Tensor, int]] = {}  # by position: the tensor, and the version of its value
+
+    def run(self, executable: Any, tensors: list[Any], given: Sequence[torch.Tensor]) -> tuple:
+        """`given`: the tensors before they were permuted or resolved."""
+        keep = []
+        kept = {}
+        for i in self.positions:
+            tensor = given[i]
+            if tensor.is_inference():  # PyTorch does not count its versions
+                continue
+            before = self._kept.get(i)
+            if before is not None and before[0] is tensor and before[1] == tensor._version:
+                tensors[i] = None
+            else:
+                keep.append(i)
+            kept[i] = (tensor, tensor._version)
+        self._kept = {}  # a run that fails keeps nothing
+        results = executable._run_kept(tensors, keep)
+        self._kept = kept
+        return results
 
 
 def _copy_of(graph: torch.fx.GraphModule) -> torch.fx.GraphModule:
@@ -175,6 +212,49 @@ def compile_graph(
     return make_boxed_func(_Graph(graph, options or {}))
 
 
+def _compile_inference(graph: torch.fx.GraphModule, example_inputs: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """The same with parameters and buffers frozen."""
+    from functorch.compile import make_boxed_func
+
+    context = torch._guards.TracingContext.try_get()
+    metadata = context.fw_metadata if context is not None else None
+    return make_boxed_func(_Graph(graph, options, metadata.static_input_indices if metadata is not None else ()))
+
+
+# torch.compile's modes as arguments of dtc.compile.
+_MODES: Mapping[str, Mapping[str, Any]] = {
+    "default": {},
+    "reduce-overhead": {"opt_level": 2},
+    "max-autotune": {"opt_level": 3},
+    "max-autotune-no-cudagraphs": {"opt_level": 3, "options": {"no-graphs": True}},
+}
+
+
+def _settings_of(mode: Optional[str], options: Optional[Mapping[str, Any]]) -> tuple[dict[str, Any], bool]:
+    """The arguments of dtc.compile, and whether to freeze parameters. Options of Inductor that dtc has are translated."""
+    if mode is not None and mode not in _MODES:
+        raise UsageError(f"mode={mode!r}: expected one of {', '.join(map(repr, _MODES))}")
+    settings = {**_MODES[mode or "default"], **(options or {})}
+    freezing = settings.pop("freezing", False)
+    if settings.pop("max_autotune", False):
+        settings.setdefault("opt_level", 3)
+    graphs = settings.pop("triton.cudagraphs", None)
+    if graphs:
+        settings.setdefault("opt_level", 2)
+    elif graphs is False:
+        settings["options"] = {**settings.get("options", {}), "no-graphs": True}
+    known = {name for name, p in inspect.signature(compile_program).parameters.items() if p.kind == p.KEYWORD_ONLY}
+    for name in settings:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise UsageError(
+                f"options={{{name!r}: ...}}: dtc has no such option; {hint}It takes the arguments of dtc.compile, and of "
+                "Inductor's options 'freezing', 'max_autotune' and 'triton.cudagraphs'"
+            )
+    return settings, bool(freezing)
+
+
 @functools.cache
 def _decompositions() -> dict[Any, Any]:
     from torch._decomp import core_aten_decompositions
@@ -202,12 +282,19 @@ def backend(
     graph: torch.fx.GraphModule,
     example_inputs: Sequence[Any],
     options: Optional[Mapping[str, Any]] = None,
+    *,
+    mode: Optional[str] = None,
+    name: Optional[str] = None,
 ) -> Callable[..., Any]:
     """torch.compile(model, backend="dtc", options={"opt_level": 2}); the options are those of dtc.compile."""
     from torch._dynamo.backends.common import aot_autograd
 
+    settings, freezing = _settings_of(mode, options)
+    if name is not None:
+        settings.setdefault("name", name)
     compiler = aot_autograd(
-        fw_compiler=functools.partial(compile_graph, options=options),
+        fw_compiler=functools.partial(compile_graph, options=settings),
+        inference_compiler=functools.partial(_compile_inference if freezing else compile_graph, options=settings),
         decompositions=_decompositions(),
         partition_fn=_partition,
     )

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <deque>
 #include <gtest/gtest.h>
+#include <limits>
 
 using namespace dtc;
 
@@ -147,6 +148,64 @@ TEST(KeptArguments, MayBeWrittenByTheCallerIfNotKept) {
   for (size_t i = 0; i < values.size(); ++i)
     std::memcpy(values[i].bytes().data(), second[i].bytes().data(), values[i].bytes().size());
   EXPECT_EQ(runs.run(values, weightsAre(Pass::Once)), runs.run(fresh, weightsAre(Pass::Once)));
+}
+
+// Column sums, a product of weights and a table are computed once from frozen arguments, and a convolution reads a
+// transposed one.
+const char* const kFrozen =
+    "func @main(%x: f32[16, 96], %w: f32[96, 200] {frozen = true}, %b: f32[200] {frozen = true}, "
+    "%v: f32[200, 72] {frozen = true}, %i: f32[2, 8, 9, 9], %k: f32[8, 24, 3, 3] {frozen = true})\n"
+    "    -> (%y: f32[16, 72], %z: f32[16, 200], %c: f32[2, 24, 9, 9], %s: f32[200]) {\n"
+    "  %u = matmul %w, %v\n  %y = matmul %x, %u\n"
+    "  %s = sum %w {dims = [0]}\n  %t = mul %s, %b\n  %e = exp %t\n"
+    "  %h = matmul %x, %w\n  %z = add %h, %e\n"
+    "  %j = transpose %k {perm = [1, 0, 2, 3]}\n"
+    "  %c = conv %i, %j {padding = [[1, 1], [1, 1]]}\n  return %y, %z, %c, %s\n}\n";
+
+TEST(KeptArguments, ThatAreFrozenAreReadAgainWhenTheyChange) {
+  KeptRuns runs(kFrozen);
+  std::string plainText = kFrozen;
+  for (const std::string mark = " {frozen = true}"; plainText.find(mark) != std::string::npos;)
+    plainText.erase(plainText.find(mark), mark.size());
+  KeptRuns plain(plainText);
+  std::vector<Tensor> first = runs.arguments("*=randn(1)"), second = runs.arguments("*=randn(2)");
+  for (Tensor& t : first) // so that exp stays finite
+    for (int64_t i = 0; i < t.numElements(); ++i) t.setFloat(i, 0.1 * t.getFloat(i));
+  const auto expected = plain.run(first, weightsAre(Pass::Once));
+  const auto once = runs.run(first, weightsAre(Pass::Once));
+  EXPECT_EQ(once, expected); // the same bits
+  const auto kept = runs.run(first, weightsAre(Pass::Keep));
+  expectNear(kept, expected, "kept");
+  EXPECT_EQ(runs.run(first, weightsAre(Pass::Skip)), kept);
+  for (const size_t changed : kWeights) {
+    std::vector<Tensor> values = first;
+    for (int64_t i = 0; i < values[changed].numElements(); ++i)
+      values[changed].setFloat(i, 0.2 * values[changed].getFloat(i));
+    std::vector<Pass> how = weightsAre(Pass::Skip);
+    how[changed] = Pass::Keep;
+    const auto after = plain.run(values, weightsAre(Pass::Once));
+    expectNear(runs.run(values, how), after, "one changed");
+    expectNear(runs.run(values, weightsAre(Pass::Skip)), after, "one changed earlier");
+    EXPECT_EQ(runs.run(values, weightsAre(Pass::Once)), after);
+    (void)runs.run(first, weightsAre(Pass::Keep));
+  }
+}
+
+// oneDNN skips padding: a window with an infinity needs the generated kernel, which is known once per kept window.
+TEST(KeptArguments, MayBecomeInfiniteAndFiniteAgain) {
+  KeptRuns runs(kProducts);
+  std::vector<Tensor> finite = runs.arguments("*=randn(1)"), infinite = finite;
+  for (int64_t i = 0; i < infinite[5].numElements(); ++i)
+    infinite[5].setFloat(i, std::numeric_limits<double>::infinity());
+  const auto plain = runs.run(finite, weightsAre(Pass::Once));
+  const auto expected = runs.run(infinite, weightsAre(Pass::Once));
+  EXPECT_TRUE(std::isnan(expected[2].getFloat(0))); // at the padding
+  (void)runs.run(finite, weightsAre(Pass::Keep));
+  expectNear(runs.run(infinite, weightsAre(Pass::Keep)), expected, "kept");
+  expectNear(runs.run(infinite, weightsAre(Pass::Skip)), expected, "kept earlier");
+  expectNear(runs.run(finite, weightsAre(Pass::Keep)), plain, "finite again");
+  (void)runs.run(infinite, weightsAre(Pass::Keep));
+  EXPECT_EQ(runs.run(finite, weightsAre(Pass::Once)), plain);
 }
 
 TEST(KeptArguments, GiveTheSameInRandomPrograms) {

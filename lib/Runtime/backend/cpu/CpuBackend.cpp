@@ -192,11 +192,13 @@ private:
   Status keep(size_t range) override {
     gemms_.beforeKeeping(range);
     packed_.keep(range);
+    if (convs_) convs_->keep(range);
     gemms_.chooseKernels(range);
     return growScratch(gemms_.scratchBytes());
   }
   void release(size_t range) override {
     packed_.release(range);
+    if (convs_) convs_->release(range);
     gemms_.chooseKernels(range);
   }
   struct Scratch {

@@ -196,13 +196,33 @@ Result<std::optional<Backend::Placed>> CpuConvs::place(const PlacedConv& c, int6
 
 bool CpuConvs::paddingMatters(uint32_t step) const {
   const Step& s = steps_[step];
+  return s.kept ? s.keptMatters : factorIsNonFinite(s);
+}
+
+bool CpuConvs::factorIsNonFinite(const Step& s) {
   const std::span<const std::byte> factor(s.factor, s.factorBytes);
   return s.dtype == DType::BF16 ? hasNonFinite<uint16_t>(factor, 0x7f80)
                                 : hasNonFinite<uint32_t>(factor, 0x7f800000);
 }
 
+void CpuConvs::keep(size_t range) {
+  if (range >= factorsOf_.size()) return;
+  for (const uint32_t step : factorsOf_[range])
+    steps_[step].kept = true, steps_[step].keptMatters = factorIsNonFinite(steps_[step]);
+}
+
+void CpuConvs::release(size_t range) {
+  if (range >= factorsOf_.size()) return;
+  for (const uint32_t step : factorsOf_[range]) steps_[step].kept = false;
+}
+
 void CpuConvs::addPointers(PointerSlots& slots) {
-  for (Step& s : steps_) {
+  for (uint32_t number = 0; number < steps_.size(); ++number) {
+    Step& s = steps_[number];
+    if (const auto range = s.factor ? slots.rangeOf(s.factor) : std::nullopt) {
+      if (factorsOf_.size() <= *range) factorsOf_.resize(*range + 1);
+      factorsOf_[*range].push_back(number);
+    }
     slots.add(s.factor);
     std::set<size_t> used;
     for (const void* p : s.tensors)

@@ -22,6 +22,10 @@ public:
   // Whether an infinity or NaN is multiplied with zero padding: the result must be NaN, but oneDNN skips
   // padding.
   [[nodiscard]] bool paddingMatters(uint32_t step) const;
+  // The contents of the range do not change until the next call of either function, or of `rebind`: what they imply is
+  // computed once.
+  void keep(size_t range);
+  void release(size_t range);
   // Runs one part of a step; parts may run in parallel, each with its own scratch.
   [[nodiscard]] Status run(uint32_t step, uint32_t part, void* scratch) const;
   // See RebindBackend.
@@ -43,13 +47,16 @@ private:
     size_t factorBytes = 0;
     DType dtype = DType::F32;
     std::array<const void*, 4> tensors = {}; // of the whole convolution
+    bool kept = false, keptMatters = false;  // whether padding matters, if the factor is kept
   };
   [[nodiscard]] Result<Part> partOf(const PlacedConv&);
+  [[nodiscard]] static bool factorIsNonFinite(const Step&);
 
   const DtcOneDnnTable& oneDnn_;
   PackedOperands& packed_;
   std::vector<Step> steps_;
-  std::vector<std::vector<void*>> usersOf_; // by range: the plugin's primitives that use it
+  std::vector<std::vector<void*>> usersOf_;      // by range: the plugin's primitives that use it
+  std::vector<std::vector<uint32_t>> factorsOf_; // by range: the steps whose factor is in it
   size_t scratchBytes_ = 0;
 };
 
