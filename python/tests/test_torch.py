@@ -331,6 +331,173 @@ class Torch(unittest.TestCase):
         torch.testing.assert_close(y[x > 0], x[x > 0])
         self.assertTrue(((slopes > 0.0999) & (slopes < 0.3001)).all() and slopes.std() > 0.03)
 
+    def test_modes(self):
+        import torch
+
+        model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3)).eval()
+        x = torch.randn(5, 4)
+        modes = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+        choices = [{"mode": mode} for mode in modes]
+        choices += [{"options": o} for o in ({"opt_level": 0}, {"max_autotune": True}, {"triton.cudagraphs": False})]
+        for choice in choices:
+            torch._dynamo.reset()
+            with torch.no_grad():
+                y = torch.compile(model, backend=dtc_backend(), **choice)(x)
+            torch.testing.assert_close(y, model(x))
+        for choice, message in (
+            ({"mode": "fastest"}, "mode='fastest': expected one of 'default', 'reduce-overhead'"),
+            ({"options": {"optlevel": 1}}, "'optlevel': .* did you mean 'opt_level'"),
+            ({"options": {"epilogue_fusion": True}}, "dtc has no such option"),
+        ):
+            torch._dynamo.reset()
+            with self.assertRaisesRegex(Exception, message):
+                torch.compile(model, backend=dtc_backend(), **choice)(x)
+
+    def test_freezing(self):
+        """Parameters are read again after PyTorch has written to them."""
+        import torch
+
+        class Scaled(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer, self.conv = torch.nn.Linear(6, 5), torch.nn.Conv2d(2, 3, 3, padding=1)
+                self.register_buffer("table", torch.arange(5.0))
+
+            def forward(self, x, image):
+                sums = self.layer.weight.sum(1).exp() + self.table.cos()
+                return self.layer(x) * sums, self.conv(image)
+
+        torch._dynamo.reset()
+        model = Scaled().eval()
+        options = {"freezing": True}
+        compiled = torch.compile(model, backend=dtc_backend(), options=options)
+        x, image = torch.randn(4, 6), torch.randn(1, 2, 8, 8)
+
+        def check():
+            with torch.no_grad():
+                for _ in range(2):
+                    torch.testing.assert_close(compiled(x, image), model(x, image))
+
+        check()
+        with torch.no_grad():
+            model.layer.weight.mul_(0.5)
+        check()
+        model.load_state_dict({name: value * 2 for name, value in model.state_dict().items()})
+        check()
+        model.layer.weight = torch.nn.Parameter(torch.randn(5, 6) * 0.1)
+        check()
+        with torch.no_grad():
+            model.conv.weight.zero_()
+            model.table.add_(1)
+        check()
+        loss = compiled(x, image)[0].sum()  # training: another graph, of which nothing is frozen
+        loss.backward()
+        torch.testing.assert_close(loss, model(x, image)[0].sum())
+        check()
+
+    def test_draws(self):
+        import torch
+
+        torch._dynamo.reset()
+        backend = dtc_backend()
+        permutation = torch.compile(lambda: torch.randperm(6), backend=backend)
+        drawn = torch.stack([permutation() for _ in range(600)])
+        self.assertTrue(torch.equal(drawn.sort(1).values, torch.arange(6).expand(600, 6)))
+        counts = torch.nn.functional.one_hot(drawn, 6).sum(0)  # of a value at a place: 100 expected, deviation 9
+        self.assertTrue(((counts - 100).abs() < 50).all(), counts)
+        weights = torch.tensor([1.0, 0.0, 2.0, 5.0])
+        again = torch.compile(lambda p: torch.multinomial(p, 8000, replacement=True), backend=backend)
+        torch.testing.assert_close(again(weights).bincount(minlength=4) / 8000, weights / 8, atol=0.03, rtol=0)
+        rows = again(torch.stack([weights, weights.flip(0)]))
+        self.assertEqual(rows.shape, (2, 8000))
+        torch.testing.assert_close(rows[1].bincount(minlength=4) / 8000, weights.flip(0) / 8, atol=0.03, rtol=0)
+        once = torch.compile(lambda p: torch.multinomial(p, 2), backend=backend)
+        pairs = once(weights.expand(4000, 4))
+        self.assertFalse((pairs == 1).any())
+        self.assertFalse((pairs[:, 0] == pairs[:, 1]).any())
+        first, second = [pairs[:, i].bincount(minlength=4) / 4000 for i in range(2)]
+        torch.testing.assert_close(first, weights / 8, atol=0.04, rtol=0)
+        # The second is 3 if it was not the first: 1/8 * 5/7 + 2/8 * 5/6.
+        self.assertAlmostEqual(second[3].item(), 1 / 8 * 5 / 7 + 2 / 8 * 5 / 6, delta=0.04)
+
+    def test_weight_norm(self):
+        import copy
+
+        import torch
+
+        torch._dynamo.reset()
+        for dim in (0, 1):
+            model = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(4, 3), dim=dim)
+            eager = copy.deepcopy(model)
+            x = torch.randn(5, 4)
+            for call in (torch.compile(model, backend=dtc_backend()), eager):
+                call(x).square().sum().backward()
+            for ours, theirs in zip(model.parameters(), eager.parameters()):
+                torch.testing.assert_close(ours.grad, theirs.grad)
+
+    def test_lcm(self):
+        import torch
+
+        a = torch.tensor([4, 6, 0, -9, 21, 0], dtype=torch.int32)
+        b = torch.tensor([6, 4, 5, 6, 14, 0], dtype=torch.int32)
+        compiled = torch.compile(torch.lcm, backend=dtc_backend())
+        self.assertTrue(torch.equal(compiled(a, b), torch.lcm(a, b)))
+
+    def test_fake_quantization(self):
+        """In exports, with the same bits."""
+        import torch
+
+        class Fake(torch.nn.Module):
+            def forward(self, x, scale, zero):
+                y = torch.fake_quantize_per_tensor_affine(x, 0.05, 3, -128, 127)
+                z = torch.fake_quantize_per_tensor_affine(x, scale[0], zero[0], 0, 255)
+                return y, z, torch.fake_quantize_per_channel_affine(x, scale, zero, 1, -8, 7)
+
+        x = torch.randn(6, 4) * 3
+        arguments = (x, torch.tensor([0.1, 0.2, 0.05, 0.3]), torch.tensor([1, 0, -2, 3], dtype=torch.int32))
+        exported = torch.export.export(Fake(), arguments)
+        for program in (exported, exported.run_decompositions({})):
+            for ours, theirs in zip(dtc.compile(program)(*arguments), Fake()(*arguments)):
+                self.assertTrue(torch.equal(ours, theirs))
+        x.requires_grad_()
+        fake = lambda x: torch.fake_quantize_per_tensor_affine(x, 0.02, 0, -64, 63)
+        gradients = []
+        for call in (torch.compile(fake, backend=dtc_backend()), fake):
+            (call(x) * torch.arange(4.0)).sum().backward()
+            gradients.append(x.grad)
+            x.grad = None
+        self.assertTrue(torch.equal(*gradients))
+
+    def test_quantized_export(self):
+        """What torchao's pt2e writes."""
+        import torch
+        import torch.ao.quantization.fx._decomposed  # registers the ops
+
+        q = torch.ops.quantized_decomposed
+
+        class Quantized(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("weight", torch.randint(-127, 128, (5, 8), dtype=torch.int8))
+                self.register_buffer("scales", torch.rand(5) * 0.01 + 0.01)
+                self.register_buffer("zeros", torch.zeros(5, dtype=torch.int64))
+
+            def forward(self, x):
+                scale, zero = q.choose_qparams.tensor(x, 0, 255, 1e-6, torch.uint8)
+                d = q.quantize_per_tensor.tensor(x, scale, zero, 0, 255, torch.uint8)
+                x = q.dequantize_per_tensor.tensor(d, scale, zero, 0, 255, torch.uint8)
+                w = q.dequantize_per_channel.default(self.weight, self.scales, self.zeros, 0, -127, 127, torch.int8)
+                y = torch.nn.functional.linear(x, w)
+                i = q.quantize_per_tensor.default(y, 0.03, 120, 0, 255, torch.uint8)
+                return d, y, q.dequantize_per_tensor.default(i, 0.03, 120, 0, 255, torch.uint8)
+
+        model, x = Quantized(), torch.randn(4, 8)
+        program = torch.export.export(model, (x,))
+        ours, theirs = dtc.compile(program)(x), model(x)
+        self.assertTrue(torch.equal(ours[0], theirs[0]))
+        torch.testing.assert_close(ours[1], theirs[1])
+        self.assertLessEqual((ours[2] - theirs[2]).abs().max().item(), 0.031)  # one step
+
     def test_unsupported_ops(self):
         """The remark is about torch.compile, not about files."""
         import torch

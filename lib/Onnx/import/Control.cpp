@@ -31,6 +31,24 @@ ImportResults ifRow(OnnxContext& c) {
       [&](Builder& in) { return c.scope.inlined(no, {}, in); });
 }
 
+bool names(const ImportAttribute& a, ImportValueRef v) {
+  if (const auto* one = std::get_if<ImportValueRef>(&a)) return one->valid() && one->index == v.index;
+  const auto* list = std::get_if<std::vector<ImportValueRef>>(&a);
+  return list &&
+         std::ranges::any_of(*list, [&](ImportValueRef x) { return x.valid() && x.index == v.index; });
+}
+
+// Whether a node or an output of any graph reads the value.
+bool isRead(const ImportFile& file, ImportValueRef v) {
+  const auto byOutput = [&](const ImportOutput& o) { return names(o.value, v); };
+  const auto byNode = [&](const ImportNode& n) {
+    return std::ranges::any_of(n.arguments, [&](const ImportArgument& a) { return names(a.value, v); });
+  };
+  return v.valid() && std::ranges::any_of(file.graphs, [&](const ImportGraph& g) {
+           return std::ranges::any_of(g.outputs, byOutput) || std::ranges::any_of(g.nodes, byNode);
+         });
+}
+
 // What a loop's body returns: whether it goes on, the next values, and elements of the stacked results.
 struct LoopNode {
   explicit LoopNode(OnnxContext& c) : c(c), body(c.graph("body")) {
@@ -41,6 +59,8 @@ struct LoopNode {
     if (g.inputs.size() != starts.size() + 2 || g.outputs.size() < starts.size() + 1)
       c.fail("has a body whose inputs are not the iteration, the condition and the carried values");
     stacked = g.outputs.size() - 1 - starts.size();
+    for (size_t i = starts.size(); i < c.node.results.size(); ++i)
+      readsStacked = readsStacked || isRead(c.file, c.node.results[i]);
   }
 
   [[nodiscard]] std::vector<ValueId> inlined(Builder& in, Expr index, Expr goesOn,
@@ -54,6 +74,7 @@ struct LoopNode {
   ImportGraphRef body;
   std::vector<Expr> starts;
   size_t stacked = 0;
+  bool readsStacked = false; // whether anything reads a stacked result
 };
 
 struct ConditionVaries {};
@@ -76,7 +97,7 @@ std::vector<Expr> countedLoop(const LoopNode& n, Arg count) {
 // Carries the iteration's number and the condition, too.
 std::vector<Expr> conditionalLoop(const LoopNode& n, Expr count, Expr first) {
   OnnxContext& c = n.c;
-  if (n.stacked > 0)
+  if (n.readsStacked)
     c.fail("stacks values, but the number of its iterations depends on data, so that the size of the result "
            "does, "
            "too, which dtc does not support");
@@ -91,6 +112,7 @@ std::vector<Expr> conditionalLoop(const LoopNode& n, Expr count, Expr first) {
     const Expr index(in, v[0]);
     std::vector<ValueId> out = n.inlined(in, index, Expr(in, v[1]), v.subspan(2));
     out[0] = asScalar(Expr(in, out[0]));
+    out.resize(1 + n.starts.size()); // without stacked values, which nothing reads
     out.insert(out.begin(), index + 1);
     return out;
   };
@@ -144,14 +166,14 @@ ImportResults loop(OnnxContext& c) {
   const LoopNode n(c);
   const Expr count = c.has(0) ? asScalar(c.in(0)).as(DType::I64) : Expr();
   const Expr first = c.has(1) ? asScalar(c.in(1)) : filled(c.b, DType::Bool, {}, 1);
-  if (n.stacked > 0) { // their size is the number of iterations
+  if (n.readsStacked) { // their size is the number of iterations
     if (c.has(0)) (void)c.known(0, "the number of iterations");
     if (c.has(1)) (void)c.known(1, "the condition");
   }
   const auto starts = knownFlag(c, first);
   const Tensor* known = count.valid() ? c.state.constants.of(count) : nullptr;
   const size_t before = c.b.out.size();
-  if (starts && !*starts && n.stacked == 0) return n.starts;
+  if (starts && !*starts && !n.readsStacked) return n.starts;
   if (starts && *starts && count.valid()) try {
       if (known) return knownLoop(n, known->getInt(0));
       return countedLoop(n, count.as(DType::I32));

@@ -50,6 +50,27 @@ ImportResults bernoulli(ImportContext& c) {
   return (u < p).as(c.result().dtype);
 }
 
+// The order of random keys.
+ImportResults randperm(ImportContext& c) {
+  const Expr keys = uniform(c, DType::F64, resultDims(c));
+  return ops::argsort(keys, {.dim = 0, .stable = true}).as(c.result().dtype);
+}
+
+// Index i with a probability proportional to p[i]: the largest p / e of exponential numbers e. The largest of them in
+// order are draws without replacement (Efraimidis and Spirakis).
+ImportResults multinomial(ImportContext& c) {
+  const Expr p = c.tensor("self").as(DType::F32);
+  const int64_t samples = c.integer("num_samples");
+  const auto last = static_cast<int64_t>(p.rank()) - 1;
+  const bool again = c.flag("replacement", false) && samples > 1;
+  Dims dims = p.dims();
+  if (again) dims.insert(dims.end() - 1, Dim(samples));
+  const Expr e = ops::max(-ops::log1p(-uniform(c, DType::F32, dims)), 1e-30);
+  const Expr keys = (again ? withDim(p, last) : p) / e;
+  if (again) return ops::argmax(keys, {.dim = last + 1});
+  return ops::topk(keys, {.k = samples, .dim = last, .descending = true})[1];
+}
+
 ImportResults exponential(ImportContext& c) {
   const Expr u = uniform(c, c.result().dtype, resultDims(c));
   return -ops::log1p(-u) / c.real("lambd", 1);
@@ -433,6 +454,8 @@ const ImportRow kRows[] = {
     {"aten.randint", randint},
     {"aten.randint_like", randint},
     {"aten.bernoulli", bernoulli},
+    {"aten.randperm", randperm},
+    {"aten.multinomial", multinomial},
     {"aten.exponential", exponential},
     {"aten.dropout", dropout},
     {"aten.native_dropout", dropout},

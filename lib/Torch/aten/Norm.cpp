@@ -197,6 +197,17 @@ ImportResults weightNorm(ImportContext& c) { // v * g / |v|
   return {y, norm};
 }
 
+ImportResults weightNormBackward(ImportContext& c) {
+  const Expr dw = c.tensor("grad_w"), v = c.tensor("saved_v"), g = c.tensor("saved_g"),
+             norm = c.tensor("saved_norms").as(dw.dtype());
+  const int64_t d = c.integer("dim");
+  std::vector<int64_t> over;
+  for (int64_t i : allDims(v.rank()))
+    if (i != d) over.push_back(i);
+  const Expr along = ops::sum(dw * v, {.dims = over, .keepdim = true}) / norm; // of the direction v / |v|
+  return {(dw - v * (along / norm)) * (g / norm), along};
+}
+
 ImportResults renorm(ImportContext& c) { // slices along a dim, scaled down to a norm
   const Expr x = c.tensor("self");
   const int64_t d = aten::dim(c, "dim", x.rank());
@@ -229,6 +240,7 @@ const ImportRow kRows[] = {
     {"aten.local_response_norm", localResponseNorm},
     {"aten._weight_norm", weightNorm},
     {"aten._weight_norm_interface", weightNorm},
+    {"aten._weight_norm_interface_backward", weightNormBackward},
     {"aten.renorm", renorm},
 };
 

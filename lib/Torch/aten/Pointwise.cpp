@@ -391,8 +391,8 @@ ImportResults shifted(ImportContext& c) {
 ImportResults deg2rad(ImportContext& c) { return self(c) * (std::numbers::pi / 180); }
 ImportResults rad2deg(ImportContext& c) { return self(c) * (180 / std::numbers::pi); }
 
-ImportResults gcd(ImportContext& c) {
-  // Euclid's steps until all are done.
+// Euclid's steps until all are done.
+Expr gcdOf(ImportContext& c) {
   const Expr a = tensorOf(in(c, "self")), b = tensorOf(in(c, "other"));
   const Dims dims = resultDims(c);
   const Expr x = broadcastTo(ops::abs(a), dims), y = broadcastTo(ops::abs(b), dims);
@@ -407,6 +407,14 @@ ImportResults gcd(ImportContext& c) {
     return std::vector<ValueId>{ops::select(done, p, q), ops::select(done, 0, rest)};
   };
   return ops::whileLoop(c.b, {x, y}, goesOn, body)[0];
+}
+
+ImportResults gcd(ImportContext& c) { return gcdOf(c); }
+
+ImportResults lcm(ImportContext& c) {
+  const Expr a = tensorOf(in(c, "self")), b = tensorOf(in(c, "other")), common = gcdOf(c);
+  const Expr divisor = ops::select(ops::eq(common, 0), 1, common); // of two zeros
+  return ops::abs(ops::div(broadcastTo(a, resultDims(c)), divisor) * b);
 }
 
 const ImportRow kRows[] = {
@@ -519,6 +527,7 @@ const ImportRow kRows[] = {
     {"aten.ge", comparison<ops::ge>},
     {"aten.greater_equal", comparison<ops::ge>},
     {"aten.gcd", gcd},
+    {"aten.lcm", lcm},
     {"aten.where", where},
     {"aten.masked_fill", maskedFill},
     {"aten.clamp", clamp},

@@ -20,7 +20,8 @@ const RowMap& rowMap() {
           torchGradientRows(),  torchControlRows(),   torchLinalgRows(),   torchLuRows(),
           torchEigenRows(),     torchPairRows(),      torchBagRows(),      torchFourierRows(),
           torchMiscRows(),      torchRecurrentRows(), torchBackwardRows(), torchDistributedRows(),
-          torchBesselRows(),    torchSegmentRows(),   torchSignalRows(),   torchAttentionRows()})
+          torchBesselRows(),    torchSegmentRows(),   torchSignalRows(),   torchAttentionRows(),
+          torchQuantizeRows()})
       for (const ImportRow& row : rows) out.emplace(row.target, &row);
     return out;
   }();

@@ -46,5 +46,6 @@ using ImportRows = std::span<const ImportRow>;
 [[nodiscard]] ImportRows torchBesselRows();
 [[nodiscard]] ImportRows torchSegmentRows();
 [[nodiscard]] ImportRows torchSignalRows();
+[[nodiscard]] ImportRows torchQuantizeRows();
 
 } // namespace dtc
