@@ -28,6 +28,3 @@ file(GLOB targets "${ROOT}/lib/cmake/dtc/dtcTargets*.cmake")
 file(REMOVE ${targets})
 # file(COPY) would omit a file with the same time stamp as the one that it replaces.
 file(COPY_FILE "${CMAKE_CURRENT_LIST_DIR}/dtcConfig.cmake" "${ROOT}/lib/cmake/dtc/dtcConfig.cmake")
-# Pages for developers of dtc, who have a clone.
-set(docs "${ROOT}/share/doc/dtc/docs")
-file(REMOVE_RECURSE "${docs}/internals" "${docs}/decisions.md" "${docs}/developing.md" "${docs}/adding-an-op.md")

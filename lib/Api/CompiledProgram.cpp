@@ -282,8 +282,10 @@ Status CompiledProgram::checkSkipped(const RunRequest& r) {
   for (size_t i = 0; i < r.tensors.arguments.size(); ++i) {
     const BorrowedTensor& t = r.tensors.arguments[i];
     if (t.skip && !set_[i / each])
-      return usageError("argument %" + info_.arguments[i / each].name +
-                        " has no value: no earlier run was told to keep it, or the last run used it up");
+      return usageError(
+          "argument %" + info_.arguments[i / each].name +
+          " is given no tensor (None in Python, DTC_SKIP in C), which stands for the value that an "
+          "earlier run has kept or carried over, and there is none");
   }
   for (size_t i = 0; i < info_.arguments.size(); ++i) {
     const std::span<const BorrowedTensor> own = r.tensors.arguments.subspan(i * each, each);

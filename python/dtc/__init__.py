@@ -52,7 +52,7 @@ def _installed(*folders: str) -> str:
 
 
 def get_docs() -> str:
-    """The folder of the documentation and the examples: README.md, docs/ and examples/."""
+    """The folder of the documentation and the examples: README.md, docs/, examples/, and the files that they refer to."""
     return _installed("share", "doc", "dtc")
 
 

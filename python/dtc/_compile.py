@@ -100,6 +100,14 @@ def _file_of_bytes(program: bytes) -> "Optional[tempfile._TemporaryFileWrapper]"
     return None
 
 
+def _lowered_text(lowered: Any) -> str:
+    """Of JAX, with the names of arguments and the places of ops, which versions before 0.4.36 do not print."""
+    try:
+        return lowered.as_text(debug_info=True)
+    except TypeError:
+        return lowered.as_text()
+
+
 def _input_files(inputs: Mapping[str, Any]) -> "tuple[list[tuple[str, str]], Any]":
     """Values of inputs as settings that name .npy files, and the folder of those that had to be written."""
     folder = None
@@ -238,7 +246,7 @@ def compile(
         text, label = None, file.name
         bound = _state_of(program)
     elif hasattr(program, "as_text"):
-        text, label = program.as_text(), name or "<lowered>"
+        text, label = _lowered_text(program), name or "<lowered>"
     else:
         raise UsageError(
             "dtc.compile takes the text of a program, a path, bytes, a torch.export.ExportedProgram, or jax.jit(f).lower(...), "

@@ -205,15 +205,35 @@ class Calls(unittest.TestCase):
             f(np.ones((3, 4), np.float32))
         np.testing.assert_array_equal(f(np.ones((3, 4), np.float32), 2.0), np.full((3, 4), 2.0))
 
+    def test_links_of_the_documentation(self):
+        import os
+        import re
+
+        try:
+            docs = dtc.get_docs()
+        except FileNotFoundError:
+            self.skipTest("a build tree has no documentation")
+        for folder, _, files in os.walk(docs):
+            for name in (f for f in files if f.endswith(".md")):
+                with open(os.path.join(folder, name)) as page:
+                    text = re.sub(r"```.*?```|`[^`]*`", "", page.read(), flags=re.DOTALL)
+                for link in re.findall(r"\]\(([^)#\s]+)", text):
+                    if not re.match(r"https?:", link):
+                        self.assertTrue(os.path.exists(os.path.join(folder, link)), f"{folder}/{name}: {link}")
+
+    def test_no_tensor(self):
+        with self.assertRaisesRegex(dtc.UsageError, r"argument %x is given no tensor \(None in Python.* there is none"):
+            dtc.compile(MATMUL)(None, np.ones((3, 5), np.float32))
+
     def test_carry_without_run(self):
         step = ("func @main(%w: f32[4], %g: f32[4]) -> (%w: f32[4] {carry = true}) {\n  %n = sub %w, %g\n"
                 "  return %n\n}\n")
         f = dtc.compile(step)
         one = np.ones(4, np.float32)
         for _ in range(2):
-            with self.assertRaisesRegex(dtc.UsageError, "argument %w has no value"):
+            with self.assertRaisesRegex(dtc.UsageError, "argument %w is given no tensor"):
                 f.carry_over()
-            with self.assertRaisesRegex(dtc.UsageError, "argument %w has no value"):
+            with self.assertRaisesRegex(dtc.UsageError, "argument %w is given no tensor"):
                 f(None, one)
         f(one, one)
         f.carry_over()

@@ -30,6 +30,21 @@ class Jax(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "'x' has no memory"):
             dtc.compile(unary("neg", "i8"))(jnp.zeros(4, jnp.int4))
 
+    def test_names_of_arguments(self):
+        import jax
+
+        def step(params, x):
+            return x @ params["w"] + params["b"]
+
+        params = {"w": np.ones((4, 3), np.float32), "b": np.ones(3, np.float32)}
+        f = dtc.compile(jax.jit(step).lower(params, np.ones((2, 4), np.float32)))
+        self.assertEqual([v.name for v in f.arguments], ["params_b", "params_w", "x"])
+        self.assertEqual([v.user_name for v in f.arguments], ["params['b']", "params['w']", "x"])
+        y = f(x=np.ones((2, 4), np.float32), params_w=params["w"], params_b=params["b"])
+        np.testing.assert_array_equal(np.asarray(y), np.full((2, 3), 5, np.float32))
+        with self.assertRaisesRegex(dtc.ProgramError, "argument %params_w: expected"):
+            f(params["b"], params["b"], np.ones((2, 4), np.float32))
+
     def test_deleted(self):
         import jax.numpy as jnp
 
