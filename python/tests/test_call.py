@@ -231,7 +231,7 @@ class Calls(unittest.TestCase):
         f = dtc.compile(step)
         one = np.ones(4, np.float32)
         for _ in range(2):
-            with self.assertRaisesRegex(dtc.UsageError, "argument %w is given no tensor"):
+            with self.assertRaisesRegex(dtc.UsageError, "argument %w has no value"):
                 f.carry_over()
             with self.assertRaisesRegex(dtc.UsageError, "argument %w is given no tensor"):
                 f(None, one)
