@@ -163,8 +163,28 @@ std::vector<BorrowedRun::Candidate> BorrowedRun::candidates(const Module& m, int
     if (kept[i]) add(arguments_[i], argumentRanges_[i][p]);
   for (size_t i = 0; i < results_.size(); ++i)
     if (canMove(m, i, coordinate)) add(results_[i], resultRanges_[i][p]);
+  addFrozen(m, coordinate, found);
   std::ranges::sort(found, {}, &Candidate::offset);
   return found;
+}
+
+// Results of steps that run once, as far as they are in memory between runs. They do not move.
+void BorrowedRun::addFrozen(const Module& m, int64_t coordinate, std::vector<Candidate>& found) {
+  const DeviceProgram& own = program_.at(coordinate);
+  const std::vector<MemoryPlan::Range> whole{{0, own.plan.numPositions - 1}};
+  for (const OpId o : m[m[own.func].body].ops) {
+    if (!isFrozenOp(m, o)) continue;
+    for (uint32_t r = 0; r < m[o].numResults; ++r) {
+      const auto at = own.plan.bufferOf.find(m.result(o, r));
+      if (at == own.plan.bufferOf.end()) continue;
+      const MemoryPlan::Buffer& b = own.plan.buffers[at->second];
+      const auto overlaps = [&](const Candidate& c) {
+        return c.offset < b.offset + b.bytes && b.offset < c.offset + c.bytes;
+      };
+      if (b.bytes > 0 && b.live == whole && std::ranges::none_of(found, overlaps))
+        found.push_back({b.offset, b.bytes, &frozenResults_.emplace_back(kNone)});
+    }
+  }
 }
 
 BorrowedRun::BorrowedRun(const Module& m, Program& program, Backend& backend, const std::vector<bool>& kept)
@@ -227,6 +247,20 @@ Status BorrowedRun::keepRange(uint32_t range, bool changed) {
 
 void BorrowedRun::releaseRange(uint32_t range) {
   if (range != kNone && std::exchange(ranges_[range].kept, false)) backend_.rebinding()->release(range);
+}
+
+void BorrowedRun::releaseFrozen() {
+  for (const uint32_t range : frozenResults_) releaseRange(range);
+}
+
+Status BorrowedRun::frozenIsComputed() {
+  frozenChanged_ = false;
+  for (size_t i = 0; i < frozen_.size(); ++i)
+    for (const uint32_t range : argumentRanges_[i])
+      if (frozen_[i] && range != kNone && !ranges_[range].kept) return Ok{};
+  for (const uint32_t range : frozenResults_)
+    if (Status s = keepRange(range, true); !s) return s;
+  return Ok{};
 }
 
 void BorrowedRun::beforeSet(size_t argument) {

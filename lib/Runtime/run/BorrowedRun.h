@@ -4,6 +4,7 @@
 // copied.
 #include "backend/PointerSlots.h"
 #include "run/Transfer.h"
+#include <deque>
 
 namespace dtc {
 
@@ -29,7 +30,10 @@ public:
   [[nodiscard]] Status end(const Borrowing& tensors);
   // Whether a frozen argument has changed, or may have, since frozenIsComputed().
   [[nodiscard]] bool frozenChanged() const { return frozenChanged_; }
-  void frozenIsComputed() { frozenChanged_ = false; }
+  // Around the computation of frozen results: between runs that keep all frozen arguments, calls read packed copies of
+  // the results, too.
+  void releaseFrozen();
+  [[nodiscard]] Status frozenIsComputed();
   // Between tensors and buffers, in the last run.
   [[nodiscard]] int64_t copiedBytes() const { return copied_; }
 
@@ -50,6 +54,7 @@ private:
   };
   [[nodiscard]] std::vector<Candidate> candidates(const Module& m, int64_t coordinate,
                                                   const std::vector<bool>& kept);
+  void addFrozen(const Module& m, int64_t coordinate, std::vector<Candidate>& found);
   [[nodiscard]] bool canMove(const Module& m, size_t result, int64_t coordinate) const;
   bool bind(uint32_t range, std::byte* to); // whether the memory changed
   [[nodiscard]] Status keepRange(uint32_t range, bool changed);
@@ -66,7 +71,8 @@ private:
   std::vector<Range> ranges_;
   std::vector<std::vector<std::byte*>> lent_; // by argument; empty, or by device
   int64_t copied_ = 0;
-  std::vector<bool> frozen_; // by argument
+  std::vector<bool> frozen_;           // by argument
+  std::deque<uint32_t> frozenResults_; // their ranges
   bool frozenChanged_ = true;
   std::optional<PointerSlots> rendezvous_; // the operands and results of collectives
 };

@@ -47,12 +47,12 @@ struct Executable::Impl {
       untimed.time = false;
       std::vector<StepEvent> none;
       const int64_t begin = clockNs();
+      borrowed->releaseFrozen();
       if (Status s = runner->run(&DeviceProgram::frozenSteps, untimed, none); !s) return s;
       if (!frozenRan) phases.push_back({"run frozen steps", static_cast<double>(clockNs() - begin) * 1e-6});
       frozenRan = true;
     }
-    borrowed->frozenIsComputed();
-    return Ok{};
+    return borrowed->frozenIsComputed();
   }
 
   [[nodiscard]] const Function& entry() const { return m[program.programs[0].func]; }
