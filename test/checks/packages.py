@@ -77,6 +77,11 @@ def debian(context, system, file):
     judge(context, "deb: install", system.run("apt-get", "install", "-y", "--no-install-recommends", f"/tmp/{file.name}", limit=600))
     judge(context, "deb: run", system.run("dtc", *RUN), "check y: ok")
     judge(context, "deb: by its own name", system.run("dtc-compiler", "--version"), "dtc ")
+    pages = 'for f in $(dpkg -L dtc-compiler | grep -E "man1/.*[.]1([.]gz)?$"); do gzip -cdf "$f" | grep -q "^[.]TH" || exit 1; done'
+    judge(context, "deb: manual pages", system.run("sh", "-c", f"dpkg -L dtc-compiler | grep man1/dtc-compiler && {pages}"), "man1/dtc-compiler")
+    complete = ("source /usr/share/bash-completion/completions/dtc-compiler; COMP_WORDS=(dtc-compiler ru); COMP_CWORD=1; "
+                "_dtc dtc-compiler ru dtc-compiler; echo \"${COMPREPLY[@]}\"")
+    judge(context, "deb: completion", system.run("bash", "-c", complete), "run")
     judge(context, "deb: beside device-tree-compiler",
           system.run("apt-get", "install", "-y", "--no-install-recommends", "device-tree-compiler", limit=300))
     judge(context, "deb: /usr/bin/dtc of device-tree-compiler", system.run("dtc", "--version"), "Version: DTC")
