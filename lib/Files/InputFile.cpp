@@ -1,6 +1,7 @@
 #include "dtc/Files/InputFile.h"
 
 #include "dtc/Support/OutOfMemory.h"
+#include "dtc/Support/Sha256.h"
 
 #include <cerrno>
 #include <cstring>
@@ -129,6 +130,19 @@ Result<std::string> InputFile::text(int64_t offset, int64_t length) const {
   std::string bytes(static_cast<size_t>(length), '\0');
   if (Status s = read(offset, std::as_writable_bytes(std::span(bytes))); !s) return s.error();
   return bytes;
+}
+
+Result<std::string> InputFile::digest() const {
+  constexpr int64_t kWhole = int64_t{1} << 20, kBlock = 4096, kBlocks = 64;
+  const bool whole = size_ <= kWhole;
+  const int64_t blocks = whole ? 1 : kBlocks, length = whole ? size_ : kBlock;
+  Sha256 hash;
+  for (int64_t i = 0; i < blocks; ++i) {
+    const int64_t last = size_ - length, each = blocks > 1 ? last / (blocks - 1) : 0;
+    DTC_TRY(const std::string bytes, text(i + 1 == blocks ? last : i * each, length));
+    hash.add(bytes);
+  }
+  return std::to_string(size_) + " bytes, SHA-256 " + toHex(hash.finish()).substr(0, 16);
 }
 
 FileMapping::~FileMapping() { (void)munmap(const_cast<std::byte*>(data_), bytes_); }

@@ -261,11 +261,12 @@ Result<NamedNumbers> Training::scalarsOf(Executable& executable) const {
 Result<Training::Verdict> Training::after(Executable& executable, int64_t step, double seconds) {
   const int64_t steps = step + 1;
   DTC_TRY(const auto scalars, scalarsOf(executable));
-  enum : uint8_t { Nan = 1, Interrupted = 2, Failed = 4 };
+  enum : uint8_t { Nan = 1, Interrupted = 2, Failed = 4, Wanted = 8 };
   uint8_t bits = 0;
   if (program_.loss && std::isnan(scalars[*program_.loss].second)) bits |= Nan;
   if (o_.interrupted()) bits |= Interrupted;
   if (writer_ && !writer_->failed()) bits |= Failed;
+  if (writer_ && o_.checkpointWanted()) bits |= Wanted;
   if (o_.processes) {
     DTC_TRY(bits, o_.processes->combine(bits));
   }
@@ -280,7 +281,8 @@ Result<Training::Verdict> Training::after(Executable& executable, int64_t step, 
   if (Status s = logStep(executable, steps, seconds, scalars, evaluated); !s) return s.error();
   showProgress(executable, steps, scalars);
   if (bits & Failed) return Verdict::Failed;
-  if (!nan && writer_ && due(o_.checkpointEvery)) {
+  if (!nan && writer_ && (due(o_.checkpointEvery) || (bits & Wanted))) {
+    if (bits & Wanted) wanted_ = steps;
     DTC_TRY(auto state, stateOf(executable));
     DTC_TRY(nan, any(hasNanIn(state))); // a run does not resume from a state with NaN
     if (!nan && !writer_->submit(manifestAt(steps), std::move(state))) return Verdict::Failed;

@@ -112,6 +112,27 @@ def dumps(runs):
     runs.expect("merged dumps", code == 3 and said, f"code {code}\n{err}{merged.stdout}{merged.stderr}")
 
 
+def other_files(runs):
+    """Files of the same name and size, but other content, are noticed before the first step."""
+    folder, big = runs.folder, 3 << 20
+    header = b"\x93NUMPY\x01\x00\x76\x00" + b"{'descr': '|u1', 'fortran_order': False, 'shape': (2,), }".ljust(117) + b"\n"
+    for name, last in (("one", 1), ("two", 2)):
+        (folder / name / "samples.bin").write_bytes(bytes(8) + bytes([last]))
+        (folder / name / "big.bin").write_bytes(bytes(big - 1) + bytes([last]))
+        (folder / name / "y.npy").write_bytes(header + bytes([0, last]))
+    step = ["--data", "x=samples.bin:window=1", "--loop", "2"]
+    for file, flags in (("samples.bin", ["--input", "y=zeros", *step]),
+                        ("big.bin", ["--input", "y=zeros", "--data", "x=big.bin:window=1", "--loop", "2"]),
+                        ("big.bin", ["--input", "y=zeros", "--data", "x=same.bin:window=1", "--loop", "2", "--eval", "x=big.bin:window=1"]),
+                        ("y.npy", ["--input", "y=y.npy", "--input", "x=zeros"])):
+        for name in ("one", "two"):
+            (folder / name / "same.bin").write_bytes(bytes(9))
+        train = [runs.context.dtc, "run", folder / "data.dt", "--comm", "mpi", *flags]
+        code, out, err = runs.mpirun("-n", 1, "-wdir", folder / "one", *train, ":", "-n", 1, "-wdir", folder / "two", *train)
+        differs = rf"rank 0 on \S+ ({file}: \d+ bytes, SHA-256 )(\w+)\n +rank 1 on \S+ \1(?!\2)\w+\n"
+        runs.expect(f"other {file} {flags}", code == 2 and re.search(differs, err), f"code {code}\n{err}")
+
+
 def messages(runs):
     folder = runs.folder
     (folder / "host.dt").write_text(HOST_OP)
@@ -143,14 +164,16 @@ def messages(runs):
     code, out, err = runs.mpirun("-n", 1, *train, ":", "-n", 1, *train, "--checkpoint", folder / "c")
     differs = r"rank 0 on \S+ no further argument\n +rank 1 on \S+ argument: --checkpoint\n"  # which begins with a round
     runs.expect("a checkpoint of one process", code == 2 and re.search(differs, err), f"code {code}\n{err}")
-    (folder / "data.dt").write_text("mesh @m = [d=2]\nfunc @main(%x: u8[2, 1] @m{d, _}, %y: u8[2] {donate = true}) -> (%y: u8[2] {carry = true}) {\n"
-                                    "  %0 = reshape %x {shape = [2]}\n  %1 = add %y, %0\n  return %1\n}\n")
-    for name, size in (("one", 9), ("two", 8)):
-        (folder / name / "samples.bin").write_bytes(bytes(range(size)))
-    train = [runs.context.dtc, "run", folder / "data.dt", "--comm", "mpi", "--input", "y=zeros", "--data", "x=samples.bin:window=1", "--loop", "2"]
-    code, out, err = runs.mpirun("-n", 1, "-wdir", folder / "one", *train, ":", "-n", 1, "-wdir", folder / "two", *train)
-    differs = r"rank 0 on \S+ --data has 9 samples\n +rank 1 on \S+ --data has 8 samples\n"
-    runs.expect("other data", code == 2 and re.search(differs, err), f"code {code}\n{err}")
+    (folder / "data.dt").write_text("""mesh @m = [d=2]
+func @main(%x: u8[2, 1] @m{d, _}, %y: u8[2] {donate = true}) -> (%l: f32[], %y: u8[2] {carry = true}) {
+  %0 = reshape %x {shape = [2]}
+  %1 = add %y, %0
+  %2 = convert %0 {dtype = f32}
+  %l = sum %2
+  return %l, %1
+}
+""")
+    other_files(runs)
     failing = [runs.context.dtc, "run", folder / "host.dt", "--comm", "mpi", "--input", "*=const(3)", "--diagnostics", "json"]
     code, out, err = runs.mpirun("-n", 2, *failing)
     runs.expect("one document", code == 1 and err.count('"kind": "run-time"') == 1, f"code {code}\n{err}")

@@ -97,25 +97,36 @@ def full_disk(runs):
 
 
 def interrupted(runs):
-    """SIGTERM to one process: all take the same last step, and write a checkpoint."""
-    folder = runs.folder / "stopped"
+    """SIGUSR1 to mpirun: a checkpoint. SIGTERM or SIGHUP to one process: all take the same last step, and write one."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signalled(runs, number)
+
+
+def signalled(runs, number):
+    folder = runs.folder / f"stopped-{number.name}"
     folder.mkdir()
     inputs = [word for text in INPUTS for word in ("--input", text)]
     command = ["env", *runs.env, "mpirun", "-n", "2", "-wdir", folder, runs.context.dtc, "run", "../train.dt", *inputs,
-               *train_flags("--data", 0), "--loop", "1000000", "--checkpoint", "run", "--log", "log.jsonl", "--print", "loss",
-               "--comm", "mpi"]
+               *train_flags("--data", 0), "--loop", "1000000", "--checkpoint", "run", "--checkpoint-keep", "9", "--log", "log.jsonl",
+               "--print", "loss", "--comm", "mpi"]
     job = subprocess.Popen([str(word) for word in command], cwd=runs.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    log = folder / "log.jsonl"
-    until = time.time() + 60
-    while not (log.exists() and log.read_text().count("\n") > 3) and time.time() < until:
-        time.sleep(0.05)
+    log, until = folder / "log.jsonl", time.time() + 60
+
+    def wait(for_what):
+        while not for_what() and time.time() < until:
+            time.sleep(0.05)
+
+    wait(lambda: log.exists() and log.read_text().count("\n") > 3)
+    job.send_signal(signal.SIGUSR1)  # mpirun passes it on to all
+    wait(lambda: list((folder / "run").glob("step-*")))
     ranks = subprocess.run(["pgrep", "-P", str(job.pid), "-x", "dtc"], capture_output=True, text=True).stdout.split()
     for rank in ranks[1:]:
-        subprocess.run(["kill", f"-{int(signal.SIGTERM)}", rank])
+        subprocess.run(["kill", f"-{int(number)}", rank])
     out, err = job.communicate(timeout=60)
+    asked = re.search(r"note: SIGUSR1: a checkpoint after step (\d+)\n", err)
     stopped = re.search(r"note: stopped by a signal after step (\d+), with a checkpoint", err)
-    kept = stopped and (folder / "run" / f"step-{int(stopped[1]):08}" / "checkpoint.json").exists()
-    runs.expect("SIGTERM", len(ranks) == 2 and job.returncode == 0 and kept and out.startswith("loss = "),
+    kept = asked and stopped and all((folder / "run" / f"step-{int(m[1]):08}" / "checkpoint.json").exists() for m in (asked, stopped))
+    runs.expect(number.name, len(ranks) == 2 and job.returncode == 0 and kept and out.startswith("loss = "),
                 f"{ranks}, code {job.returncode}\n{out}{err}")
 
 
@@ -182,7 +193,7 @@ func @main(%x: f32[100, 8000] @m{a, _}, %r: f32[100, 8000] @m{_, a}, %t: f32[100
     (folder / "t.safetensors").write_bytes(len(entry).to_bytes(8, "little") + entry + bytes(size))
     names = ["--input", "big/x.npy", "--input", "r=raw:big/r.raw", "--input", "t=big/t.safetensors"]
     names[1] = "x=big/x.npy"
-    slack = 300000  # headers, by which formats are known, and gaps
+    slack = 300000 + 4 * 64 * 4096  # headers, by which formats are known, and gaps; blocks that are compared
     for resume, total, steps in ((False, 3 * size, 1), (True, 3 * size + size, 2)):
         flags = ["--loop", steps, "--checkpoint", "big/run", "--print", "s", *["--resume"] * resume]
         code, out, err = runs.dtc(4, "big.dt", *names, *flags, mpi=["-x", f"LD_PRELOAD={stub}", "-x", f"DTC_COUNT_READS={folder}"])

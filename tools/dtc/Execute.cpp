@@ -5,6 +5,7 @@
 #include "OpLog.h"
 #include "RunModule.h"
 #include "RunResults.h"
+#include "SameFiles.h"
 #include "Sizes.h"
 #include "Timing.h"
 #include "TrainRun.h"
@@ -305,7 +306,8 @@ Status Execution::runTraining() {
     if (!s) return s;
   }
   std::optional<InterruptRequests> interrupts;
-  if (!o_.train.checkpoint.empty()) interrupts.emplace();
+  std::optional<CheckpointRequests> wishes;
+  if (!o_.train.checkpoint.empty()) interrupts.emplace(), wishes.emplace();
   if (job_) job_->processes().endsInOrder(interrupts.has_value());
   const auto first = static_cast<int>(training_->firstStep());
   env_.status.at("running step " + std::to_string(first + 1) + " of " + std::to_string(o_.loop));
@@ -316,6 +318,8 @@ Status Execution::runTraining() {
     if (Status s = training_->setData(*executable_, i); !s) return s;
     if (Status s = runOnce(true, i + 1 == o_.loop); !s) return s;
     DTC_TRY(const auto verdict, training_->after(*executable_, i, msSince(begin) / 1e3));
+    if (verdict != Training::Verdict::NotANumber && training_->wantedCheckpoint() == i + 1)
+      env_.err("note: SIGUSR1: a checkpoint after step " + std::to_string(i + 1) + "\n");
     if (verdict == Training::Verdict::Continue) continue;
     if (verdict == Training::Verdict::NotANumber) return explainNan(i);
     if (Status s = training_->finish(); !s) return endTogether(s);
@@ -395,9 +399,10 @@ Status Execution::execute() {
         if (executable_->functionAt(p) == s.function && backend_->communicator().devices().contains(p))
           log_.step(*executable_, scheduled_.strings, s, p);
   if (o_.nan) nans_.emplace(scheduled_, func(), *executable_);
-  if (Status s = job_ ? job_->start(scheduled_, dataText(training_.get()), backend_->communicator()) : Ok{};
-      !s)
-    return s;
+  if (job_) {
+    DTC_TRY(const std::string files, filesText(o_, sources_));
+    if (Status s = job_->start(scheduled_, files, backend_->communicator()); !s) return s;
+  }
   if (Status s = trains() ? runTraining() : runSteps(); !s) return s;
   std::vector<const RunResult*> needed = printed();
   if (!o_.texts.empty()) std::ranges::copy(results_.chosen(o_.texts), std::back_inserter(needed));

@@ -45,7 +45,7 @@ static int maxOf(const std::vector<std::string>& codes) {
 // Names the first line that differs between process 0 and the first other process that has another document.
 Status Job::different(const std::string& document) {
   DTC_TRY(const auto all, processes_->round(document));
-  return usageError("the processes do not have the same program, flags and data" +
+  return usageError("the processes do not have the same program, flags and files" +
                     firstDifference(*processes_, all));
 }
 
@@ -57,9 +57,9 @@ Status Job::agree(const std::string& document) {
   return different(document);
 }
 
-Status Job::start(const Module& scheduled, const std::string& data, Communicator& communicator) {
+Status Job::start(const Module& scheduled, const std::string& files, Communicator& communicator) {
   const std::string program = numberedLines(scheduled.source.name, scheduled.source.text);
-  if (Status s = agree(data + program + printModule(scheduled)); !s) return s;
+  if (Status s = agree(files + program + printModule(scheduled)); !s) return s;
   if (Status s = communicator.synchronizeClocks(); !s) return s;
   phase_ = Phase::Running;
   return Ok{};

@@ -20,10 +20,10 @@ public:
   // Cores for each process of this host.
   [[nodiscard]] int threads() const { return threadsOfProcess(*processes_); }
 
-  // Before the first step: all processes are ready and have the same data (lines that describe them) and program (its
+  // Before the first step: all processes are ready and have the same files (lines that describe them) and program (its
   // source, and as it is scheduled); their clocks are compared. Error (Usage): they differ, with the first line that
   // does; or the error of another process.
-  [[nodiscard]] Status start(const Module& scheduled, const std::string& data, Communicator& communicator);
+  [[nodiscard]] Status start(const Module& scheduled, const std::string& files, Communicator& communicator);
   // All messages of a run have arrived.
   void ran() { phase_ = Phase::Ran; }
   // Before an error of this process is reported: mutes it if another process reports the failure.

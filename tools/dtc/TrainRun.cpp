@@ -27,6 +27,7 @@ Result<TrainOptions> trainOptionsOf(const Environment& env, const RunOptions& o)
   t.log = o.train.log;
   t.command = env.commandLine;
   t.interrupted = [] { return InterruptRequests::signal() != 0; };
+  t.checkpointWanted = [] { return CheckpointRequests::take(); };
   return t;
 }
 
@@ -46,11 +47,6 @@ std::string nanCommand(const Environment& env, int64_t step, bool checkpoint) {
       text += (text.empty() ? "" : " ") + shellWord(words[i]);
   }
   return text + " --loop " + std::to_string(step) + (checkpoint ? " --resume" : "") + " --nan";
-}
-
-std::string dataText(const Training* training) {
-  if (!training || training->feed().empty()) return "";
-  return "--data has " + std::to_string(training->feed().numSamples()) + " samples\n";
 }
 
 } // namespace dtc

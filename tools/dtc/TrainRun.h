@@ -9,9 +9,6 @@ namespace dtc {
 [[nodiscard]] Result<TrainOptions> trainOptionsOf(const Environment&, const RunOptions&);
 [[nodiscard]] Result<std::vector<DataSpec>> evalDataOf(const RunOptions&);
 
-// What processes that read different data do not have in common: a line; empty without data.
-[[nodiscard]] std::string dataText(const Training*);
-
 // The command line that takes step `step` again, after `step` - 1 steps, and finds its first NaN.
 [[nodiscard]] std::string nanCommand(const Environment&, int64_t step, bool checkpoint);
 

@@ -27,8 +27,9 @@ public:
 
   [[nodiscard]] DType dtype() const { return dtype_; }
   [[nodiscard]] const std::vector<int64_t>& shape() const { return shape_; }
-  [[nodiscard]] bool inFile() const { return file_ || reader_; } // not in memory
-  [[nodiscard]] int64_t offset() const { return offset_; }       // in the file
+  [[nodiscard]] bool inFile() const { return file_ || reader_; }      // not in memory
+  [[nodiscard]] int64_t offset() const { return offset_; }            // in the file
+  [[nodiscard]] const InputFile* file() const { return file_.get(); } // null: in memory, or converted
   // Whether both are the same range of a file.
   [[nodiscard]] bool sharesBytes(const TensorSource& other) const {
     return file_ && file_ == other.file_ && offset_ == other.offset_ && dtype_ == other.dtype_ &&

@@ -28,6 +28,7 @@ struct TrainOptions {
   MetricLog::Print print = {};
   std::function<void(std::string_view)> progress = {}; // empty: not shown
   std::function<bool()> interrupted = [] { return false; };
+  std::function<bool()> checkpointWanted = [] { return false; }; // after this step, too
   // The mean of each scalar over held-back data, with the state after the last step; empty: no evaluation.
   std::function<Result<NamedNumbers>(Executable&)> evaluate = {};
   // Of a run of several processes, which all call the functions of Training; null: one. Process 0 logs, and leads
@@ -45,6 +46,8 @@ public:
 
   [[nodiscard]] int64_t firstStep() const { return first_; } // steps that were taken before
   [[nodiscard]] bool resumed() const { return first_ > 0; }
+  // The step after which the last checkpoint was submitted because one was asked for; 0: none.
+  [[nodiscard]] int64_t wantedCheckpoint() const { return wanted_; }
   // Whether an argument is set for each step (data).
   [[nodiscard]] bool feeds(size_t argument) const;
   [[nodiscard]] const SampleFeed& feed() const { return feed_; }
@@ -89,7 +92,7 @@ private:
   TrainOptions o_;
   TrainProgram program_;
   SampleFeed feed_;
-  int64_t first_ = 0, firstPosition_ = 0;
+  int64_t first_ = 0, firstPosition_ = 0, wanted_ = 0;
   std::vector<std::pair<size_t, TensorSource>> restored_; // by argument
   std::unique_ptr<MetricLog> log_;
   std::unique_ptr<CheckpointWriter> writer_;

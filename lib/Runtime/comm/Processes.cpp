@@ -311,7 +311,8 @@ void Processes::Impl::watch() {
     return endRun(static_cast<int>(first - inquiry.answers.begin()), diagnosis());
   }
   constexpr int64_t kSecond = 1'000'000'000, kBeforeKill = 300'000'000; // mpirun kills a second after SIGTERM
-  if (terminated) return inquire("the run was ended from outside", kBeforeKill);
+  if (terminated)
+    return inquire("the run was ended from outside: " + name(rank) + " got SIGTERM", kBeforeKill);
   const ProcessExchange* x = oldest();
   if (x && static_cast<double>(now - x->startNs) > timeoutSeconds * 1e9)
     inquire("no progress for " + std::to_string((now - x->startNs) / kSecond) + " s", kSecond);

@@ -129,3 +129,20 @@ TEST(TensorFiles, NoPartialFileRemains) {
   EXPECT_EQ(text, "second");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path), {}), 1);
 }
+
+// What processes compare: any byte of a small file, and the blocks of a large one.
+TEST(InputFile, DigestsTellContentsApart) {
+  const auto digest = [](const std::string& bytes) { return *InputFile::inMemory("f", bytes).digest(); };
+  EXPECT_EQ(digest(""), "0 bytes, SHA-256 e3b0c44298fc1c14");
+  EXPECT_EQ(digest("abc"), "3 bytes, SHA-256 ba7816bf8f01cfea");
+  for (const size_t size : {size_t{1} << 20, (size_t{1} << 20) + 1, size_t{5} << 20}) {
+    const std::string zeros(size, '\0'), same = digest(zeros);
+    const size_t between = (size - 4096) / 63 * 31; // the begin of a block
+    for (const size_t at : {size_t{0}, between, between + 4095, size - 1}) {
+      std::string other = zeros;
+      other[at] = 1;
+      EXPECT_NE(digest(other), same) << size << " " << at;
+    }
+    EXPECT_NE(digest(zeros + '\0'), same);
+  }
+}
