@@ -1,5 +1,6 @@
 #include "EntryPoint.h"
 
+#include "ExitReports.h"
 #include "Verbs.h"
 #include "dtc/Jit/CpuJit.h"
 #include "dtc/Support/OutOfMemory.h"
@@ -70,7 +71,9 @@ static int runMain(int argc, char** argv) {
   if (level && *level && !parseCpuLevel(level))
     return env.fail(usageError(std::string(kCpuLevelVariable) + "=" + level +
                                " is not an instruction set; expected generic, avx2 or avx512"));
-  return runOnce(env);
+  const int code = runOnce(env);
+  if (argc > 1 && std::strcmp(argv[1], "run") == 0) reportExit(code);
+  return code;
 }
 
 int mainOfDtc(int argc, char** argv) {

@@ -1,4 +1,5 @@
 #include "Job.h"
+#include "ExitReports.h"
 #include "Version.h"
 
 #include "dtc/IR/text/Text.h"
@@ -78,6 +79,7 @@ void Job::abort(Environment& env, int code) {
   std::fputs(env.mutedText().c_str(), stderr); // of a process that is not muted it is empty
   (void)env.finish();
   std::fflush(nullptr);
+  reportExit(code);
   processes_->abort(code);
 }
 

@@ -1,5 +1,6 @@
 // dtc launch: starts a command again when it fails, from the last checkpoint, on fewer hosts if need be.
 #include "CommandLine.h"
+#include "ExitReports.h"
 #include "Launcher.h"
 #include "Verbs.h"
 #include "dtc/Files/Checkpoint.h"
@@ -56,6 +57,14 @@ std::string checkpointFolder(const std::vector<std::string>& command) {
   return "";
 }
 
+// Whether a program starts processes on several hosts. It returns 1 if a process does, and if it cannot start or loses
+// one.
+bool isStarter(const std::string& program) {
+  constexpr std::string_view kNames[] = {"mpirun", "mpiexec", "orterun", "prterun", "srun"};
+  const std::string name = program.substr(program.rfind('/') + 1); // also mpiexec.hydra
+  return std::ranges::count(kNames, std::string_view(name).substr(0, name.find('.'))) > 0;
+}
+
 class Launch {
 public:
   Launch(Environment& env, const LaunchOptions& o, std::vector<Host> hosts)
@@ -72,9 +81,12 @@ public:
       if (attempt.code == 0) return kExitDone;
       const std::string how = howText(attempt);
       if (attempt.stopped) return ended(attempt, how + " after a signal to stop");
+      const bool wrong = attempt.code == kExitInput || attempt.code == kExitUsage;
+      const bool own = wrong && isStarter(words[0]) && !reportsWrong();
       // The program or the command line is wrong, and would be in the next attempt.
-      if (attempt.code == kExitInput || attempt.code == kExitUsage || attempt.code == kExitBug)
+      if ((wrong && !own) || attempt.code == kExitBug)
         return ended(attempt, how + ", which no restart changes");
+      if (own) note("no dtc run on this host has ended with this code: it is one of " + words[0] + " itself");
       if (number == o_.restarts) return ended(attempt, how + (number ? "; no restart is left" : ""));
       note(how);
       const int64_t now = newestStep();
@@ -89,6 +101,10 @@ private:
   Result<int> ended(const Attempt& attempt, const std::string& how) {
     note(how);
     return attempt.code > 128 ? kExitMachine : attempt.code; // killed
+  }
+  // Whether a process of the attempt has found the program or the command line to be wrong.
+  [[nodiscard]] bool reportsWrong() {
+    return std::ranges::any_of(reports_.take(), [](int c) { return c == kExitInput || c == kExitUsage; });
   }
   static std::string howText(const Attempt& attempt) {
     char seconds[32];
@@ -163,6 +179,7 @@ private:
   std::vector<Host> hosts_;
   std::string folder_;
   size_t smaller_ = 0; // index in --processes
+  ExitReports reports_;
   Launcher launcher_;
 };
 

@@ -1,4 +1,5 @@
 #include "Launcher.h"
+#include "dtc/Support/NonCopyable.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -98,6 +99,43 @@ void endRemaining(pid_t group) {
   }
 }
 
+// Ends a process group if this process dies without having ended it: a process that is in neither's group, and waits for
+// the end of a pipe.
+class Guard : NonCopyable {
+public:
+  explicit Guard(pid_t group) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return;
+    guard_ = fork();
+    if (guard_ == 0) {
+      close(ends[1]);
+      watch(ends[0], group);
+    }
+    close(ends[0]);
+    held_ = ends[1];
+  }
+  ~Guard() {
+    if (guard_ > 0) kill(guard_, SIGKILL), waitpid(guard_, nullptr, 0);
+    if (held_ >= 0) close(held_);
+  }
+
+private:
+  [[noreturn]] static void watch(int pipe, pid_t group) {
+    constexpr int kPeriodMs = 20, kPatienceMs = 3000; // mpirun ends its processes when it gets SIGTERM
+    setsid();
+    for (const int signal : kPassedOn) (void)std::signal(signal, SIG_IGN);
+    char byte = 0;
+    while (read(pipe, &byte, 1) < 0 && errno == EINTR) {}
+    kill(-group, SIGTERM);
+    for (int waited = 0; waited < kPatienceMs && kill(-group, 0) == 0; waited += kPeriodMs)
+      usleep(kPeriodMs * 1000);
+    kill(-group, SIGKILL);
+    _exit(0);
+  }
+  pid_t guard_ = -1;
+  int held_ = -1;
+};
+
 pid_t start(const std::vector<std::string>& words, int& failure) {
   std::vector<char*> arguments;
   for (const std::string& w : words) arguments.push_back(const_cast<char*>(w.c_str()));
@@ -147,6 +185,7 @@ Result<Attempt> Launcher::run(const std::vector<std::string>& words) {
   int failure = 0, status = 0;
   const pid_t child = start(words, failure);
   if (failure) return machineError("cannot run " + words[0] + ": " + std::strerror(failure));
+  std::optional<Guard> guard(child);
   StuckMpirun stuck(child, words[0]);
   while (waitpid(child, &status, WNOHANG) == 0) {
     if (stuck()) kill(-child, SIGKILL);
@@ -155,6 +194,7 @@ Result<Attempt> Launcher::run(const std::vector<std::string>& words) {
     out.stopped |= stops(signal);
     kill(-child, signal);
   }
+  guard.reset();
   endRemaining(child);
   out.code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   out.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -19,7 +19,7 @@ public:
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
   // Runs a command and waits for it. What it leaves behind is ended, too: its process group, and on Linux all
-  // descendants. Error (Machine): it cannot be started.
+  // descendants. If this process is killed, the process group is ended. Error (Machine): it cannot be started.
   [[nodiscard]] Result<Attempt> run(const std::vector<std::string>& words);
   // Waits; false if a signal asks to stop.
   [[nodiscard]] bool pause(double seconds);

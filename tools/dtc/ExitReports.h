@@ -1,0 +1,23 @@
+#pragma once
+// What `dtc run` tells `dtc launch` about its exit code. That of mpirun does not say whether it is that of a process.
+#include "dtc/Support/NonCopyable.h"
+#include <string>
+#include <vector>
+
+namespace dtc {
+
+// Called at the end of `dtc run`. Does nothing unless `dtc launch` on this host has started it.
+void reportExit(int code);
+
+// The reports of the processes that this one starts, in a temporary file. One object at a time.
+class ExitReports : NonCopyable {
+public:
+  ExitReports(); // without a place for the file, there are no reports
+  ~ExitReports();
+  [[nodiscard]] std::vector<int> take(); // exit codes since the last call
+
+private:
+  std::string path_;
+};
+
+} // namespace dtc
