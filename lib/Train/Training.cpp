@@ -59,14 +59,6 @@ std::string sourceText(const DataState::Source& s) {
                    : " rows");
 }
 
-// One piece: the whole tensor.
-PiecedTensor wholeTensor(const std::string& name, Tensor value) {
-  PiecedTensor out{name, value.dtype(), value.shape(), {}};
-  TensorBox box{std::vector<int64_t>(value.rank()), value.shape()};
-  out.pieces.push_back({std::move(box), 0, std::move(value)});
-  return out;
-}
-
 } // namespace
 
 Training::Training(TrainOptions o, TrainProgram program) : o_(std::move(o)), program_(std::move(program)) {}
@@ -99,6 +91,12 @@ Result<bool> Training::any(bool here) const {
   if (!o_.processes) return here;
   DTC_TRY(const uint8_t bits, o_.processes->combine(here));
   return bits != 0;
+}
+
+Result<std::string> Training::ofFirst(const std::string& here) const {
+  if (!o_.processes) return here;
+  DTC_TRY(const auto all, o_.processes->allGather(here));
+  return all[0];
 }
 
 // Opens the folder for this process, which leads. Returns the newest checkpoint in it; "": there is none.
@@ -334,37 +332,50 @@ void Training::showProgress(const Executable& executable, int64_t steps, const N
   o_.progress(text);
 }
 
+// The checkpoints of this run are those that process 0 sees, whose file system may be ahead of others.
 Result<int64_t> Training::rewind(std::vector<TensorSource>& sources, int64_t step) {
   if (!writer_) return first_;
   if (Status s = writer_->finish(); !s) return s.error();
   DTC_TRY(const auto found, CheckpointFolder::list(o_.checkpoints));
-  for (size_t i = found.size(); i-- > 0;) {
-    if (found[i].step > step || found[i].step <= first_) continue;
-    DTC_TRY(const auto checkpoint, Checkpoint::open(found[i].path));
-    const auto& tensors = checkpoint.manifest().tensors;
-    for (const CarriedState& s : program_.state)
-      sources[s.argument] =
-          checkpoint.source(*std::ranges::find(tensors, s.name, &CheckpointManifest::Entry::name));
-    return found[i].step;
-  }
-  return first_;
+  std::string newest;
+  for (const CheckpointFolder::Found& f : found)
+    if (f.step <= step && f.step > first_) newest = f.path;
+  DTC_TRY(newest, ofFirst(newest));
+  if (newest.empty()) return first_;
+  DTC_TRY(const auto checkpoint, Checkpoint::open(newest));
+  const auto& tensors = checkpoint.manifest().tensors;
+  for (const CarriedState& s : program_.state)
+    sources[s.argument] =
+        checkpoint.source(*std::ranges::find(tensors, s.name, &CheckpointManifest::Entry::name));
+  return checkpoint.manifest().step;
 }
 
-Result<bool> Training::hasNan(Executable& executable) const {
+Result<bool> Training::hasNan(Executable& executable) {
   DTC_TRY(const auto scalars, scalarsOf(executable));
-  DTC_TRY(const auto state, stateOf(executable));
-  return any((program_.loss && std::isnan(scalars[*program_.loss].second)) || hasNanIn(state));
+  DTC_TRY(auto state, stateOf(executable));
+  DTC_TRY(const bool found,
+          any((program_.loss && std::isnan(scalars[*program_.loss].second)) || hasNanIn(state)));
+  if (!found) lastState_ = std::move(state);
+  return found;
 }
 
 Result<std::string> Training::keepState(int64_t steps, const std::vector<TensorSource>& sources) {
   if (!writer_) return std::string();
   DTC_TRY(const auto found, CheckpointFolder::list(o_.checkpoints));
   const std::string path = writer_->folder().pathOf(steps);
-  if (std::ranges::find(found, steps, &CheckpointFolder::Found::step) != found.end()) return path;
-  std::vector<PiecedTensor> state;
-  for (const CarriedState& s : program_.state) {
-    DTC_TRY(auto value, sources[s.argument].tensor());
-    state.push_back(wholeTensor(s.name, std::move(value)));
+  const bool here = std::ranges::find(found, steps, &CheckpointFolder::Found::step) != found.end();
+  DTC_TRY(const std::string exists, ofFirst(here ? path : ""));
+  if (!exists.empty()) return path;
+  std::vector<PiecedTensor> state = std::move(lastState_);
+  for (const CarriedState& s : program_.state) { // of the first step: the processes share the tensors
+    if (state.size() == program_.state.size()) break;
+    const InputArgument& a = program_.arguments[s.argument];
+    const auto writer = static_cast<int>(state.size()) % share().size;
+    TensorPiece piece{{std::vector<int64_t>(a.shape.size()), a.shape}, writer};
+    if (writer == share().rank) {
+      DTC_TRY(piece.value, sources[s.argument].tensor());
+    }
+    state.push_back({s.name, a.dtype, a.shape, {std::move(piece)}});
   }
   if (Status s = writer_->submit(manifestAt(steps), std::move(state)); !s) return s.error();
   if (Status s = writer_->finish(); !s) return s.error();

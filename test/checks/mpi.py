@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import subprocess
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -112,6 +113,41 @@ def dumps(runs):
     runs.expect("merged dumps", code == 3 and said, f"code {code}\n{err}{merged.stdout}{merged.stderr}")
 
 
+NANS = """mesh @m = [a=4]
+func @main(%w: f32[8] @m{a}) -> (%w: f32[8] @m{a} {carry = true}, %loss: f32[]) {
+  %l = log %w
+  %loss = mean %l
+  %n = sub %w, 1.0
+  return %n, %loss
+}
+"""
+
+
+def nans(runs):
+    """The op that makes the first NaN, its state and its step, as one process gives them."""
+    (runs.folder / "nan.dt").write_text(NANS)
+    values = b"".join(struct.pack("<f", v) for v in [99, 99, 99, 99, 99, 5.5, 99, 99])
+    (runs.folder / "w.raw").write_bytes(values)  # of device 2
+    for processes, folder in ((1, "nan-1"), (2, "nan-2"), (4, "nan-4")):
+        flags = ["--input", "w=raw:w.raw", "--checkpoint", folder, "--checkpoint-every", 4]
+        code, out, err = runs.dtc(processes, "nan.dt", *flags, "--loop", 20)
+        found = re.search(r"nan.dt:3:8: error: 'log' produces the first NaN: element \[1\] of %l on device a=2", err)
+        told = [f"note: '{folder}/step-00000006' is the state before step 7", "--loop 7 --resume --nan",
+                "error: step 7 has NaN in its loss, 'loss', or in its state"]
+        runs.expect(f"NaN of {processes}", code == 1 and found and all(t in err for t in told) and err.count("error:") == 2,
+                    f"code {code}\n{err}")
+        kept = mpi_files.files_of(runs.folder / folder / "step-00000006").get("state.safetensors", b"")
+        state = b"".join(struct.pack("<f", struct.unpack_from("<f", values, 4 * i)[0] - 6) for i in range(8))
+        runs.expect(f"state before the NaN of {processes}", kept.endswith(state), f"{kept}")
+        code, out, err = runs.dtc(processes, "nan.dt", *flags, "--loop", 7, "--resume", "--nan")
+        found = re.search(r"note: resumed after step 6\n", err) and "'log' produces the first NaN: element [1] of %l on device a=2" in err
+        runs.expect(f"--nan of {processes}", code == 1 and found, f"code {code}\n{err}")
+    code, out, err = runs.dtc(2, "nan.dt", "--input", "w=const(2)", "--nan", "--print", "loss")
+    runs.expect("--nan without NaN", code == 0 and err.count("note: no NaN found") == 1, f"code {code}\n{err}")
+    code, out, err = runs.dtc(2, "nan.dt", "--input", "w=raw:w.raw", "--loop", 20, "--log", "nan.jsonl")
+    runs.expect("NaN without checkpoints", code == 1 and "'log' produces the first NaN" in err and " --loop 7 --nan" in err, f"code {code}\n{err}")
+
+
 def other_files(runs):
     """Files of the same name and size, but other content, are noticed before the first step."""
     folder, big = runs.folder, 3 << 20
@@ -174,6 +210,7 @@ func @main(%x: u8[2, 1] @m{d, _}, %y: u8[2] {donate = true}) -> (%l: f32[], %y: 
 }
 """)
     other_files(runs)
+    nans(runs)
     failing = [runs.context.dtc, "run", folder / "host.dt", "--comm", "mpi", "--input", "*=const(3)", "--diagnostics", "json"]
     code, out, err = runs.mpirun("-n", 2, *failing)
     runs.expect("one document", code == 1 and err.count('"kind": "run-time"') == 1, f"code {code}\n{err}")
@@ -183,7 +220,7 @@ func @main(%x: u8[2, 1] @m{d, _}, %y: u8[2] {donate = true}) -> (%l: f32[], %y: 
     for processes, flags, why in (
             (3, [], "4 devices, which 3 processes cannot share equally"),
             (2, ["--devices-per-process", 1], "2 processes with --devices-per-process 1 have 2"),
-            (2, ["--nan"], "--comm mpi does not support --nan yet"),
+            (2, ["--comm-dump", "none/dump.json"], "--comm-dump: 'none' is not a folder"),
             (2, ["--backend", "cuda-emu"], "--comm mpi needs --backend cpu")):
         code, out, err = runs.dtc(processes, "host.dt", "--input", "*=const(0.125)", *flags)
         runs.expect(f"{flags}", code == 2 and why in err, f"code {code}\n{err}")

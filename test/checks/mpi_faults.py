@@ -53,9 +53,9 @@ def complaints(said, code, case, seconds):
         yield f"it ended {seconds:.1f} s after the fault"
     if len(re.findall(r"^\S*: error: |^error: ", said, re.M)) != 1:
         yield "not one error"
-    waits = re.search(rf"rank \d+ on \S+ waits for rank [0-9,]*\b{victim}\b[0-9,]* at {place}", said)
+    waits = re.search(rf"rank \d+ on \S+ waits for ranks? [0-9, ]*\b{victim}\b[0-9, ]* at {place}", said)
     if fault == LOST:
-        own = re.search(rf"rank {victim} on \S+ waits for rank [0-9,]+ at {place}", said)
+        own = re.search(rf"rank {victim} on \S+ waits for ranks? [0-9, ]+ at {place}", said)
         other = re.search(rf"from rank {victim} on \S+ at {place}", said)  # a message of another collective came instead
         if not own and not waits and not other:
             yield "the process that lost the message is not named"

@@ -204,7 +204,7 @@ func @main(%x: f32[100, 8000] @m{a, _}, %r: f32[100, 8000] @m{_, a}, %t: f32[100
 
 def usage(runs):
     """Errors of the command line come once, before MPI has started."""
-    for flags in (["--backend", "foo"], ["--lop", "3"], ["--devices-per-process", "0"], ["--backend", "cuda-emu"]):
+    for flags in (["--backend", "foo"], ["--comm", "foo"], ["--lop", "3"], ["--devices-per-process", "0"], ["--backend", "cuda-emu"]):
         got, out, err = runs.dtc(4, "out.dt", *flags)
         runs.expect(f"usage {flags}", got == 2 and err.count("error:") == 1 and flags[0].strip("-")[:7] in err, f"code {got}\n{err}")
     got, out, err = runs.mpirun("-n", 1, runs.context.dtc, "run", "out.dt", "--comm", "mpi", "--input", "*=zeros", ":",

@@ -107,7 +107,7 @@ def slow_link(runs, net):
     runs.expect("three hosts, delay and loss", same, f"code {done.returncode}\n{done.stderr[-3000:]}")
 
 
-WAITS = r"error: .*rank 2 on node3(?s:.*)waits for rank [0-9,]*2[0-9,]* at \S+\.dt:\d+:\d+: '\w+'"
+WAITS = r"error: .*rank 2 on node3(?s:.*)waits for ranks? [0-9, ]*2[0-9, ]* at \S+\.dt:\d+:\d+: '\w+'"
 
 # A connection that is refused: the host answers.
 PROBE = """python3 -c 'import socket

@@ -44,8 +44,11 @@ static void keepFreedMemory() {
 // Whether this is not the first process of a run of several, by the variables of its launcher.
 static bool followsInRun(const std::vector<std::string>& words) {
   const auto flag = std::ranges::find(words, "--comm");
-  const bool mpi = flag != words.end() && flag + 1 != words.end() && flag[1] == "mpi";
-  if (!mpi && std::ranges::find(words, "--comm=mpi") == words.end()) return false;
+  const bool joined =
+      std::ranges::any_of(words, [](const std::string& w) { return w.starts_with("--comm="); });
+  const bool local =
+      flag == words.end() || flag + 1 == words.end() || flag[1] == "local" || flag[1] == "nccl";
+  if (!joined && local) return false; // unknown ones are errors of all processes, too
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
     if (const char* rank = std::getenv(name)) return std::strcmp(rank, "0") != 0;
   return false;

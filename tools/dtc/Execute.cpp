@@ -64,12 +64,13 @@ private:
   [[nodiscard]] FuncId func() const { return session_.entry(); }
   Status placeWithoutReuse();
   Status execute();
-  Status setArguments(bool first);
+  Status setArguments(Executable& e, bool first);
   Status runOnce(bool counts, bool last);
   Status runSteps();
   Status runTraining();
   Status endTogether(const Status&);
   Status explainNan(int64_t step);
+  Status joinNans(std::optional<NanSearch>& nans);
   [[nodiscard]] Executable::Options loadOptions() const;
   Status collect();
   Status checkIndices();
@@ -128,9 +129,7 @@ Status Execution::openTraining() {
   if (evaluation_) options.evaluate = [this](Executable& trained) { return evaluation_->run(trained); };
   DTC_TRY(training_, Training::open(std::move(options), trainProgramOf(scheduled_, func())));
   complete_ = training_->firstStep() > 0 && training_->firstStep() >= o_.loop;
-  if (training_->resumed())
-    env_.err("note: resumed after step " + std::to_string(training_->firstStep()) +
-             (complete_ ? "; all steps have been taken: there is nothing to run\n" : "\n"));
+  if (complete_) env_.err(resumedText(*training_, true));
   for (const std::string& output : o_.outputs) {
     const std::string path = output.substr(output.find('=') + 1); // all of it without '='
     if (complete_ && !std::filesystem::exists(path))
@@ -255,18 +254,18 @@ Status Execution::runOnce(bool counts, bool last) {
 
 // Sets all arguments before the first run; later, only those whose buffers the last run may have overwritten, or with
 // --loop those that are not carried.
-Status Execution::setArguments(bool first) {
+Status Execution::setArguments(Executable& e, bool first) {
   if (!first && o_.loop)
-    if (Status s = executable_->carryOver(); !s) return s;
-  const std::vector<bool> constant = executable_->keptArguments();
+    if (Status s = e.carryOver(); !s) return s;
+  const std::vector<bool> constant = e.keptArguments();
   std::vector<bool> keeps = first ? std::vector<bool>(constant.size()) : constant;
   if (!first && o_.loop)
     for (auto [result, argument] : carriedResults(scheduled_, func())) keeps[argument] = true;
   for (size_t i = 0; i < sources_.size(); ++i) {
     if (keeps[i] || (trains() && training_->feeds(i))) continue;
     const bool held = wantsReference() && !sources_[i].inFile(); // `bind` has read it
-    Status s = held ? executable_->setArgument(i, inputs_[i]) : executable_->setArgument(i, sources_[i]);
-    if (s && constant[i]) s = executable_->keepArgument(i);
+    Status s = held ? e.setArgument(i, inputs_[i]) : e.setArgument(i, sources_[i]);
+    if (s && constant[i]) s = e.keepArgument(i);
     if (!s) return s;
   }
   return Ok{};
@@ -290,7 +289,7 @@ Status Execution::runSteps() {
   for (int i = 0; i < runs; ++i) {
     env_.status.at("running", static_cast<size_t>(i), static_cast<size_t>(runs));
     if (i > 0)
-      if (Status s = setArguments(false); !s) return s;
+      if (Status s = setArguments(*executable_, false); !s) return s;
     if (Status s = runOnce(i >= o_.warmup, i + 1 == runs); !s) return s;
   }
   return Ok{};
@@ -309,12 +308,13 @@ Status Execution::runTraining() {
   std::optional<CheckpointRequests> wishes;
   if (!o_.train.checkpoint.empty()) interrupts.emplace(), wishes.emplace();
   if (job_) job_->processes().endsInOrder(interrupts.has_value());
+  env_.err(resumedText(*training_, false)); // nothing can fail before the first step
   const auto first = static_cast<int>(training_->firstStep());
   env_.status.at("running step " + std::to_string(first + 1) + " of " + std::to_string(o_.loop));
   for (int i = first; i < o_.loop; ++i) {
     const auto begin = Clock::now();
     if (i > first)
-      if (Status s = setArguments(false); !s) return s;
+      if (Status s = setArguments(*executable_, false); !s) return s;
     if (Status s = training_->setData(*executable_, i); !s) return s;
     if (Status s = runOnce(true, i + 1 == o_.loop); !s) return s;
     DTC_TRY(const auto verdict, training_->after(*executable_, i, msSince(begin) / 1e3));
@@ -341,43 +341,38 @@ Status Execution::endTogether(const Status& s) {
 // After a NaN in step `step`: takes the steps from the last checkpoint on again, keeps the state before the
 // first of them that makes a NaN, and searches that step. Always returns an error.
 Status Execution::explainNan(int64_t step) {
-  const auto nan = [this](int64_t at) {
-    const std::optional<size_t> loss = training_->program().loss;
-    return inputError("step " + std::to_string(at + 1) + " has NaN in " +
-                      (loss ? "its loss, '" + training_->program().scalars[*loss].name + "', or in its state"
-                            : "its state"));
-  };
-  if (wantsReference()) return reportNans(), nan(step); // --nan has searched already
-  if (job_) return endTogether(nan(step));
-  env_.status.at("looking for the step that makes the first NaN");
-  DTC_TRY(int64_t at, training_->rewind(sources_, step));
-  for (; at < step; ++at) {
-    if (Status s = setArguments(true); !s) return s;
-    if (Status s = training_->setData(*executable_, at); !s) return s;
-    if (Status s = executable_->run(); !s) return s;
-    DTC_TRY(const bool found, training_->hasNan(*executable_));
-    if (found) break;
-    for (const CarriedState& c : training_->program().state) {
-      DTC_TRY(auto value, executable_->result(c.result));
-      sources_[c.argument] = TensorSource(std::move(value));
-    }
+  if (o_.nan || o_.check) { // --nan has searched already
+    if (Status s = joinNans(nans_); !s) return s;
+    if (speaks()) reportNans();
+    return endTogether(nanError(*training_, step));
   }
-  DTC_TRY(const std::string kept, training_->keepState(at, sources_));
-  executable_.reset();
-  DTC_TRY(backend_, makeBackend());
-  if (Status s = placeWithoutReuse(); !s) return s;
-  DTC_TRY(executable_, session_.load(*backend_, machine_.pool));
-  if (Status s = setArguments(true); !s) return s;
-  if (Status s = training_->setData(*executable_, at); !s) return s;
-  nans_.emplace(scheduled_, func(), *executable_);
-  if (Status s = runOnce(false, false); !s) return s;
+  env_.status.at("looking for the step that makes the first NaN");
+  Module placed = scheduled_;
   Diagnostics diags;
-  (void)nans_->report(diags);
+  if (!planWithoutReuse(placed, diags)) return inputError(diags.all()[0].message());
+  DTC_TRY(const auto backend, makeBackend());
+  DTC_TRY(auto inspected, Executable::load(placed, func(), *backend, machine_.pool, {}));
+  const auto set = [this](Executable& e, bool first) { return setArguments(e, first); };
+  DTC_TRY(const int64_t at, firstNanStep(*training_, sources_, step, *executable_, *inspected, set));
+  DTC_TRY(const std::string kept, training_->keepState(at, sources_));
+  std::optional<NanSearch> search(std::in_place, placed, func(), *inspected);
+  if (Status s = inspectRun(*search, *inspected); !s) return s;
+  if (Status s = joinNans(search); !s) return s;
+  (void)search->report(diags);
   env_.report(diags, scheduled_.source);
   if (!kept.empty())
     env_.err("note: '" + kept + "' is the state before step " + std::to_string(at + 1) + "\n");
-  env_.err("note: to take this step again: " + nanCommand(env_, at + 1, !kept.empty()) + "\n");
-  return nan(at);
+  env_.err("note: to take this step again: " + (job_ ? job_->starter() : "") +
+           nanCommand(env_, at + 1, !kept.empty()) + "\n");
+  return endTogether(nanError(*training_, at));
+}
+
+// Process 0 gets what all have found.
+Status Execution::joinNans(std::optional<NanSearch>& nans) {
+  if (!nans || !job_) return Ok{};
+  DTC_TRY(const auto texts, job_->processes().gather(nans->text()));
+  nans->join(texts);
+  return Ok{};
 }
 
 Status Execution::execute() {
@@ -391,7 +386,7 @@ Status Execution::execute() {
   for (const Backend::Phase& p : executable_->phases()) phases_.push_back(p);
   env_.status.at("reading and placing inputs");
   auto begin = Clock::now();
-  if (Status s = setArguments(true); !s) return s;
+  if (Status s = setArguments(*executable_, true); !s) return s;
   phases_.push_back({"inputs", msSince(begin)});
   if (o_.logOps)
     for (const StepInfo& s : executable_->loadTimeSteps())
@@ -404,6 +399,7 @@ Status Execution::execute() {
     if (Status s = job_->start(scheduled_, files, backend_->communicator()); !s) return s;
   }
   if (Status s = trains() ? runTraining() : runSteps(); !s) return s;
+  if (Status s = joinNans(nans_); !s) return s;
   std::vector<const RunResult*> needed = printed();
   if (!o_.texts.empty()) std::ranges::copy(results_.chosen(o_.texts), std::back_inserter(needed));
   if (Status s = collection_.gather(*executable_, needed, o_.check); !s) return s;
@@ -418,7 +414,7 @@ Status Execution::execute() {
 Status Execution::collect() { return collection_.collect(scheduled_, func(), *executable_); }
 
 Status Execution::checkIndices() {
-  if (!o_.nan || o_.check || !usesDataIndices(*reference_)) return Ok{};
+  if (!o_.nan || o_.check || !reference_ || !usesDataIndices(*reference_)) return Ok{};
   env_.status.at("looking for indices out of range");
   FuncId f = reference_->findFunction(scheduled_.strings[scheduled_[func()].name]);
   auto reference = runReference(*reference_, f, inputs_, std::max(1, o_.loop));
@@ -593,7 +589,11 @@ Result<int> executeProgram(Environment& env, const RunOptions& o) {
   if (Status s = checkFlags(o); !s) return s.error();
   if (o.comm != "mpi") return executeEntries(env, o, nullptr);
   DTC_TRY(const auto job, Job::open(env, o.commTimeout));
-  const Result<int> code = executeEntries(env, o, job.get());
+  const bool typed = o.program.file == "-" && job->processes().size() > 1;
+  const Result<int> code =
+      typed ? usageError("with --comm mpi, only one process can read standard input: give the "
+                         "program as a file")
+            : executeEntries(env, o, job.get());
   return job->finish(env, code ? *code : env.fail(code.error()));
 }
 

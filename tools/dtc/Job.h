@@ -17,6 +17,10 @@ public:
   [[nodiscard]] Processes& processes() { return *processes_; }
   [[nodiscard]] bool speaks() const { return processes_->rank() == 0; }
   [[nodiscard]] ReaderShare share() const { return {processes_->rank(), processes_->size()}; }
+  // How to start as many processes, before a command line.
+  [[nodiscard]] std::string starter() const {
+    return "mpirun -n " + std::to_string(processes_->size()) + " ";
+  }
   // Cores for each process of this host.
   [[nodiscard]] int threads() const { return threadsOfProcess(*processes_); }
 

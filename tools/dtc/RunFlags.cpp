@@ -1,6 +1,10 @@
 // Validates the flags of `dtc run`: contradictions, and flags without effect on the backend.
 #include "Execute.h"
 
+#include "dtc/Files/InputFile.h"
+
+#include <filesystem>
+
 namespace dtc {
 
 // The flags of a training run that need another one.
@@ -38,7 +42,6 @@ static Status checkMpiFlags(const RunOptions& o) {
   if (o.comm != "mpi")
     return o.devicesPerProcess ? Status(usageError("--devices-per-process needs --comm mpi")) : Status(Ok{});
   if (o.backend != "cpu") return usageError("--comm mpi needs --backend cpu, got " + o.backend);
-  if (o.nan) return usageError("--comm mpi does not support --nan yet");
   return Ok{};
 }
 
@@ -61,6 +64,12 @@ Status checkFlags(const RunOptions& o) {
   if (o.comm == "nccl" && o.backend != "cuda")
     return usageError("--comm nccl needs --backend cuda: devices of " + o.backend +
                       " share one memory (--comm local)");
+  if (!o.commDump.empty()) { // known before the run, of which it is a report
+    const std::filesystem::path folder = std::filesystem::path(o.commDump).parent_path();
+    std::error_code unknown;
+    if (!folder.empty() && !std::filesystem::is_directory(folder, unknown))
+      return usageError("--comm-dump: " + quotedPath(folder.string()) + " is not a folder");
+  }
   if (!o.texts.empty() && o.json)
     return usageError("--print-text and --json both write to standard output: choose one");
   if (o.trace == "-" && o.json)

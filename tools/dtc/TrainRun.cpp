@@ -49,4 +49,44 @@ std::string nanCommand(const Environment& env, int64_t step, bool checkpoint) {
   return text + " --loop " + std::to_string(step) + (checkpoint ? " --resume" : "") + " --nan";
 }
 
+std::string resumedText(const Training& t, bool complete) {
+  if (!t.resumed()) return "";
+  return "note: resumed after step " + std::to_string(t.firstStep()) +
+         (complete ? "; all steps have been taken: there is nothing to run\n" : "\n");
+}
+
+Error nanError(const Training& t, int64_t step) {
+  const std::optional<size_t> loss = t.program().loss;
+  return inputError(
+      "step " + std::to_string(step + 1) + " has NaN in " +
+      (loss ? "its loss, '" + t.program().scalars[*loss].name + "', or in its state" : "its state"));
+}
+
+Result<int64_t> firstNanStep(Training& t, std::vector<TensorSource>& sources, int64_t step, Executable& runs,
+                             Executable& inspected, const SetArguments& set) {
+  DTC_TRY(int64_t at, t.rewind(sources, step));
+  if (Status s = set(inspected, true); !s) return s.error();
+  if (Status s = set(runs, true); !s) return s.error();
+  for (; at < step; ++at) {
+    if (Status s = t.setData(runs, at); !s) return s.error();
+    if (Status s = runs.run(); !s) return s.error();
+    DTC_TRY(const bool found, t.hasNan(runs));
+    if (found) break;
+    for (const CarriedState& c : t.program().state)
+      if (Status s = inspected.setArgument(c.argument, runs, c.result); !s) return s.error();
+    if (Status s = set(runs, false); !s) return s.error();
+  }
+  if (Status s = t.setData(inspected, at); !s) return s.error();
+  return at;
+}
+
+Status inspectRun(NanSearch& search, Executable& inspected) {
+  RunHooks hooks;
+  hooks.afterStep = [](void* self, uint32_t number, int64_t device) {
+    static_cast<NanSearch*>(self)->afterStep(number, device);
+  };
+  hooks.self = &search;
+  return inspected.run(hooks);
+}
+
 } // namespace dtc

@@ -67,8 +67,9 @@ public:
   // of this run, else `sources` unchanged. Returns the number of steps taken there.
   [[nodiscard]] Result<int64_t> rewind(std::vector<TensorSource>& sources, int64_t step);
   // Whether the loss or the state after a step has a NaN.
-  [[nodiscard]] Result<bool> hasNan(Executable&) const;
-  // Writes the state after `steps` steps, unless it exists. Returns the folder; empty without checkpoints.
+  [[nodiscard]] Result<bool> hasNan(Executable&);
+  // Writes the state after `steps` steps, unless it exists: that of the last call of hasNan(), or `sources` if there was
+  // none. Returns the folder; empty without checkpoints.
   [[nodiscard]] Result<std::string> keepState(int64_t steps, const std::vector<TensorSource>& sources);
   [[nodiscard]] const TrainProgram& program() const { return program_; }
 
@@ -76,7 +77,8 @@ private:
   Training(TrainOptions, TrainProgram);
   [[nodiscard]] bool leads() const { return !o_.processes || o_.processes->rank() == 0; }
   [[nodiscard]] ReaderShare share() const;
-  [[nodiscard]] Result<bool> any(bool here) const; // of the processes
+  [[nodiscard]] Result<bool> any(bool here) const;                          // of the processes
+  [[nodiscard]] Result<std::string> ofFirst(const std::string& here) const; // what process 0 has
   [[nodiscard]] Result<NamedNumbers> scalarsOf(Executable&) const;
   [[nodiscard]] Status openFolder();
   [[nodiscard]] Result<std::string> leadFolder(std::unique_ptr<CheckpointFolder>& folder) const;
@@ -94,6 +96,7 @@ private:
   SampleFeed feed_;
   int64_t first_ = 0, firstPosition_ = 0, wanted_ = 0;
   std::vector<std::pair<size_t, TensorSource>> restored_; // by argument
+  std::vector<PiecedTensor> lastState_;                   // without NaN, of hasNan()
   std::unique_ptr<MetricLog> log_;
   std::unique_ptr<CheckpointWriter> writer_;
   std::chrono::steady_clock::time_point begin_; // of the second step that was shown

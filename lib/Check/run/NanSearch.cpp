@@ -172,7 +172,7 @@ NanSearch::NanSearch(Module& m, FuncId f, const Executable& ran)
 void NanSearch::sources() {
   auto look = [&](FuncId f, ValueId v, SourceRange loc, const std::string& what) {
     for (int64_t p = 0; p < ran_.mesh().numDevices(); ++p) {
-      if (ran_.functionAt(p) != f) continue;
+      if (ran_.functionAt(p) != f || !ran_.devices().contains(p)) continue;
       auto t = ran_.value(v, p);
       if (!t || !mayBeNan(*t)) return;
       const NonFiniteCount n = countNonFinite(*t);
@@ -322,6 +322,59 @@ bool NanSearch::report(Diagnostics& diags) const {
              " on this device are NaN" +
              (f.evaluated ? "" : "; the reference evaluator produces none from the same operands"));
   return true;
+}
+
+// Records end with a form feed, their fields with a line feed: no field has one.
+std::string NanSearch::text() const {
+  std::string text;
+  for (const Source& s : sources_) {
+    for (const int64_t n :
+         {int64_t{s.value.index}, int64_t{s.loc.begin}, int64_t{s.loc.end}, s.nan, s.elements, s.device})
+      text += std::to_string(n) + "\n";
+    text += s.what + "\n" + s.first + "\n\f";
+  }
+  if (!found_) return text;
+  const Found& f = *found_;
+  for (const int64_t n : {int64_t{f.op.index}, f.device, f.order, f.nan, f.elements, int64_t{f.evaluated}})
+    text += std::to_string(n) + "\n";
+  text += f.value + "\n" + f.element + "\n" + f.iteration + "\n";
+  for (const std::string& operand : f.operands) text += operand + "\n";
+  return text + "\f";
+}
+
+static std::vector<std::string> partsOf(std::string_view text, char end) {
+  std::vector<std::string> parts;
+  for (size_t at = text.find(end); at != text.npos; at = text.find(end)) {
+    parts.emplace_back(text.substr(0, at));
+    text.remove_prefix(at + 1);
+  }
+  return parts;
+}
+
+void NanSearch::join(const std::vector<std::string>& texts) {
+  constexpr size_t kNumbers = 6, kSource = 8; // fields
+  found_.reset(), sources_.clear();
+  for (const std::string& text : texts)
+    for (const std::string& record : partsOf(text, '\f')) {
+      const std::vector<std::string> fields = partsOf(record, '\n');
+      int64_t n[kNumbers];
+      for (size_t i = 0; i < kNumbers; ++i) n[i] = std::atoll(fields[i].c_str());
+      if (fields.size() == kSource) {
+        const Source s{ValueId(static_cast<uint32_t>(n[0])),
+                       {static_cast<uint32_t>(n[1]), static_cast<uint32_t>(n[2])},
+                       fields[6],
+                       n[3],
+                       n[4],
+                       n[5],
+                       fields[7]};
+        if (std::ranges::find(sources_, s.value, &Source::value) == sources_.end()) sources_.push_back(s);
+        continue;
+      }
+      Found f{OpId(static_cast<uint32_t>(n[0])),  n[1],      n[2],     fields[6], fields[7], n[3], n[4],
+              {fields.begin() + 9, fields.end()}, fields[8], n[5] != 0};
+      if (!found_ || std::pair(f.order, f.device) < std::pair(found_->order, found_->device))
+        found_ = std::move(f);
+    }
 }
 
 std::string NanSearch::json() const {

@@ -63,12 +63,12 @@ FlightDump dumpOf(DumpValue& d) {
 std::string textOfNs(int64_t ns) {
   char text[48];
   std::snprintf(text, sizeof text,
-                ns < 1'000'000        ? "%.0f us"
-                : ns < 10'000'000'000 ? "%.1f ms"
-                                      : "%.0f s",
-                static_cast<double>(ns) / (ns < 1'000'000        ? 1e3
-                                           : ns < 10'000'000'000 ? 1e6
-                                                                 : 1e9));
+                ns < 1'000'000       ? "%.0f us"
+                : ns < 1'000'000'000 ? "%.1f ms"
+                                     : "%.1f s",
+                static_cast<double>(ns) / (ns < 1'000'000       ? 1e3
+                                           : ns < 1'000'000'000 ? 1e6
+                                                                : 1e9));
   return text;
 }
 

@@ -335,7 +335,12 @@ std::string Processes::Impl::diagnosis() {
     if (own && own->empty()) late += (late.empty() ? "" : ", ") + name(r), ++numLate;
     if (!own || own->empty()) continue;
     const size_t space = own->find(' ');
-    waits += "\n  " + name(r) + " waits for rank " + own->substr(0, space) + " at " + own->substr(space + 1);
+    std::string peers = own->substr(0, space);
+    const bool several = peers.find(',') != peers.npos;
+    for (size_t at = peers.find(','); at != peers.npos; at = peers.find(',', at + 1))
+      peers.insert(at + 1, " ");
+    waits += "\n  " + name(r) + " waits for rank" + (several ? "s " : " ") + peers + " at " +
+             own->substr(space + 1);
   }
   if (!silent.empty()) return inquiry.reason + ": no answer from " + silent + waits;
   if (terminated) return inquiry.reason; // in the middle of its work

@@ -28,6 +28,10 @@ public:
   // results. True if an op produces one.
   bool report(Diagnostics& diags) const;
   [[nodiscard]] std::string json() const;
+  // In a run of several processes, each has the findings of its devices: as a text, and those of all in place of its own.
+  // A NaN that a collective between processes makes of infinities is not found.
+  [[nodiscard]] std::string text() const;
+  void join(const std::vector<std::string>& texts);
 
 private:
   struct Found {
