@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TEST = ROOT / "test"
 # In the order of cost: what fails fast fails first.
-CHECKS = ["itself", "layers", "opnames", "ptx", "size", "format", "roundtrip", "levels", "unitaxes", "docs", "generated", "kinds", "options", "recipes", "capi", "mpi", "sequences", "edited", "coverage", "gpu-static", "linear", "report-pages", "memory", "mutation", "tidy"]
+CHECKS = ["itself", "layers", "opnames", "ptx", "size", "format", "roundtrip", "levels", "unitaxes", "docs", "generated", "kinds", "options", "recipes", "capi", "mpi", "nccl-processes", "sequences", "edited", "coverage", "gpu-static", "linear", "report-pages", "memory", "mutation", "tidy"]
 ON_REQUEST = ["fuzz", "gpu-static-all", "mpi-faults", "mpi-hosts", "mpi-random", "packages"]  # too long for a run of everything, or more than a build is needed
 # Areas that are no folder: what they take of lit and of the unit tests, as paths under test/ and test/unit/.
 GROUPS = {

@@ -89,22 +89,29 @@ static void own(NcclRank& r, const std::shared_ptr<const Nccl::Impl>& impl) {
   });
 }
 
-Result<std::vector<NcclRank>> Nccl::create(std::span<const CudaDevice> devices) const {
+Result<std::string> Nccl::newId() const {
+  NcclUniqueId id{};
+  if (int code = impl_->table.uniqueId(&id)) return impl_->error("creating a communicator", code);
+  return std::string(id.bytes, sizeof id.bytes);
+}
+
+Result<std::vector<NcclRank>> Nccl::create(std::span<const CudaDevice> devices, const std::string& idBytes,
+                                           int first, int ranks) const {
   const NcclTable& t = impl_->table;
   NcclUniqueId id{};
-  if (int code = t.uniqueId(&id)) return impl_->error("creating a communicator", code);
+  idBytes.copy(id.bytes, sizeof id.bytes);
   std::vector<NcclRank> out(devices.size());
   if (Status s = beginGroup(); !s) return s.error();
   int code = 0;
   for (size_t i = 0; i < out.size() && !code; ++i) {
-    out[i].rank = static_cast<int>(i), out[i].ranks = static_cast<int>(out.size());
+    out[i].rank = first + static_cast<int>(i), out[i].ranks = ranks;
     out[i].device = std::make_shared<const CudaDevice>(devices[i]);
     if (Status s = devices[i].makeCurrent(); !s) return s.error();
     code = t.init(&out[i].get, out[i].ranks, id, out[i].rank);
   }
   const int ended = t.groupEnd();
   if (code || ended)
-    return impl_->error("creating a communicator of " + std::to_string(out.size()) + " ranks",
+    return impl_->error("creating a communicator of " + std::to_string(ranks) + " ranks",
                         code ? code : ended);
   for (NcclRank& r : out) own(r, impl_);
   return out;
@@ -117,10 +124,11 @@ Result<std::vector<NcclRank>> Nccl::split(std::span<const NcclRank> parent, std:
   Status done = Ok{};
   for (size_t i = 0; i < out.size() && done; ++i) {
     out[i].device = parent[i].device;
-    out[i].rank = keys[i], out[i].ranks = 0;
-    for (int color : colors) out[i].ranks += color == colors[i];
+    const auto at = static_cast<size_t>(parent[i].rank);
+    out[i].rank = keys[at], out[i].ranks = 0;
+    for (int color : colors) out[i].ranks += color == colors[at];
     done = impl_->of("ncclCommSplit", parent[i], [&] {
-      return impl_->table.split(parent[i].get, colors[i], keys[i], &out[i].get, nullptr);
+      return impl_->table.split(parent[i].get, colors[at], keys[at], &out[i].get, nullptr);
     });
   }
   const Status ended = endGroup();

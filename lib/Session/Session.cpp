@@ -80,7 +80,7 @@ Result<std::unique_ptr<Backend>> Machine::backend(const BackendChoice& choice, i
                       std::to_string(kMaxLocalDevices) +
                       ", all in this process; `dtc explain` and `dtc opt` take meshes of any size");
   if (choice.name == "cuda-emu") return makeCudaEmuBackend(jit, choice.emulatorChecks);
-  if (choice.processes) {
+  if (choice.processes && choice.name == "cpu") {
     const int64_t each = numDevices / choice.processes->size();
     return makeCpuBackend(
         jit, pool, each, config_, choice.optLevel,
@@ -93,6 +93,7 @@ Result<std::unique_ptr<Backend>> Machine::backend(const BackendChoice& choice, i
   }
   CudaOptions options = choice.cuda;
   options.numDevices = numDevices;
+  options.processes = choice.processes;
   return makeCudaBackend(*nvrtc_, options);
 }
 

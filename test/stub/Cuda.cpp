@@ -1,6 +1,6 @@
 // libcuda.so.1 of the tests: the entry points that dtc binds, over Streams.h. A device's memory is the host's, filled with
 // NaNs; kernels are the text that the stub of NVRTC hands through, executed by cuda-emu. DTC_STUB_GPUS says how many devices
-// there are (1), DTC_STUB_NO_PEERS=1 that they do not reach each other's memory, DTC_STUB_CUDA which CUDA the driver is of (13000),
+// there are (1), of which CUDA_VISIBLE_DEVICES chooses, DTC_STUB_NO_PEERS=1 that they do not reach each other's memory, DTC_STUB_CUDA which CUDA the driver is of (13000),
 // DTC_STUB_GPU their compute capability (90), DTC_STUB_INIT what cuInit returns (0). DTC_STUB_FORGET=N leaves out the Nth wait of a
 // stream for an event (from 1).
 #include "Streams.h"
@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <sstream>
 #include <unordered_map>
 
 #define STUB_CUDA extern "C" STUB_API int
@@ -24,7 +25,13 @@ std::vector<Device>& devices() {
   static std::vector<Device> list = [] {
     const char* wanted = std::getenv("DTC_STUB_GPUS");
     std::vector<Device> made(static_cast<size_t>(std::clamp(wanted ? std::atoi(wanted) : 1, 0, 64)));
-    for (size_t i = 0; i < made.size(); ++i) made[i].ordinal = static_cast<int>(i);
+    for (size_t i = 0; i < made.size(); ++i) made[i].ordinal = made[i].physical = static_cast<int>(i);
+    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    if (!visible) return made;
+    size_t count = 0;
+    for (std::istringstream list(visible); count < made.size() && list >> made[count].physical; list.get())
+      ++count;
+    made.resize(count);
     return made;
   }();
   return list;
@@ -239,13 +246,14 @@ STUB_CUDA cuDeviceGetName(char* out, int size, int) {
 }
 STUB_CUDA cuDeviceTotalMem_v2(size_t* out, int) { return *out = size_t{1} << 32, kSuccess; }
 STUB_CUDA cuDeviceGetAttribute(int* out, int attribute, int device) {
-  const std::pair<int, int> known[] = {{dtc::kAttributeMultiprocessors, 4},
-                                       {dtc::kAttributeMajor, capability() / 10},
-                                       {dtc::kAttributeMinor, capability() % 10},
-                                       {dtc::kAttributeSharedOptIn, kSharedOptIn},
-                                       {dtc::kAttributePciBus, device},
-                                       {dtc::kAttributePciDevice, 0},
-                                       {dtc::kAttributePciDomain, 0}};
+  const std::pair<int, int> known[] = {
+      {dtc::kAttributeMultiprocessors, 4},
+      {dtc::kAttributeMajor, capability() / 10},
+      {dtc::kAttributeMinor, capability() % 10},
+      {dtc::kAttributeSharedOptIn, kSharedOptIn},
+      {dtc::kAttributePciBus, devices()[static_cast<size_t>(device)].physical},
+      {dtc::kAttributePciDevice, 0},
+      {dtc::kAttributePciDomain, 0}};
   for (auto [number, value] : known)
     if (number == attribute) return *out = value, kSuccess;
   return problem(kInvalidValue, "the stub knows no attribute " + std::to_string(attribute));

@@ -1,20 +1,26 @@
-// libnccl.so.2 of the tests: NCCL's calls in one process, ranks by one thread in groups or by a thread each, over Streams.h. What
-// NCCL does that hurts is done here too: max and min drop NaN, sums are rounded to their type after each rank, ranks that
-// call different collectives are an error, and a rank that does not come is waited for until the communicator is aborted.
+// libnccl.so.2 of the tests: NCCL's calls, ranks by one thread in groups or by a thread each, over Streams.h; in several processes
+// of this host, over NcclBoard.h. What NCCL does that hurts is done here too: max and min drop NaN, sums are rounded to their
+// type after each rank, ranks that call different collectives are an error, and a rank that does not come is waited for until
+// the communicator is aborted.
 // DTC_STUB_NCCL_STALL=RANK:N leaves out that rank's call number N (from 0) of each communicator.
+// DTC_STUB_NCCL_FAULT=RANK:N:SIGNAL sends itself a signal at call number N (from 0) of a rank of the first communicator.
 // DTC_STUB_NCCL_SHARE=1 lets several ranks be on one GPU.
+#include "NcclBoard.h"
+#include "NcclReduce.h"
 #include "Streams.h"
 
-#include "dtc/Support/DType.h"
-
 #include <chrono>
-#include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <map>
+#include <sstream>
+#include <unistd.h>
 
 using namespace dtc;
+using namespace stub;
 using stub::Point;
 using stub::Stream;
 #define STUB_NCCL extern "C" STUB_API int
@@ -33,12 +39,26 @@ struct UniqueId {
   char bytes[128];
 };
 
+constexpr char kFirstWorld[] = "w";
+
 struct Comm;
 // What the ranks of one communicator share.
 struct World {
   int ranks = 0;
-  std::vector<Comm*> members;
-  size_t joined = 0;
+  std::vector<Comm*> members;         // null: of another process
+  size_t joined = 0;                  // of this one
+  std::shared_ptr<stub::Board> board; // of communicators in several processes
+  std::string name;                   // on it
+  bool spans = false;                 // other processes
+  std::vector<int> gpus;              // then: by rank
+  std::deque<std::string> posted;     // the latest of this process, in order
+  [[nodiscard]] size_t here() const {
+    return static_cast<size_t>(
+        std::count_if(members.begin(), members.end(), [](const Comm* c) { return c; }));
+  }
+  [[nodiscard]] std::string named(const std::string& what, int rank) const {
+    return name + "-" + what + "-" + std::to_string(rank);
+  }
   struct Call {
     std::string what; // must be the same on all ranks
     std::shared_ptr<Point> point;
@@ -58,13 +78,17 @@ struct World {
   std::map<size_t, Split> splits;
   std::vector<std::weak_ptr<Point>> points;
   bool aborted = false;
-  size_t left = 0; // ranks that were destroyed or aborted: the last one waits for all
+  std::string wrong; // that ranks of other processes differ
+  size_t left = 0;   // ranks of this process that were destroyed or aborted: the last one waits for all
 };
 
 struct Comm {
   std::shared_ptr<World> world;
   int rank = 0, device = 0;
+  int first = 0; // its rank in the first communicator
   size_t calls = 0, splits = 0;
+  std::shared_ptr<World> parent; // until all ranks have said how it is split
+  size_t split = 0;
   std::map<int, size_t> sends, receives;                  // by peer
   std::map<std::shared_ptr<Stream>, uint64_t> used;       // the streams that it has work in, up to which node
   std::shared_ptr<int> graphs = std::make_shared<int>(0); // held by each graph that captured work of it
@@ -87,80 +111,11 @@ int wrong(int code, const std::string& text) {
   return code;
 }
 
-DType typeOf(int number) {
-  const DType types[] = {DType::I8,  DType::U8,  DType::I32, DType::U32,  DType::I64,    DType::U64,
-                         DType::F16, DType::F32, DType::F64, DType::BF16, DType::F8E4M3, DType::F8E5M2};
-  return types[number];
-}
-
-template <class T> T combined(int op, T a, T b) {
-  switch (op) {
-  case 1: return static_cast<T>(a * b);
-  case 2: return b > a || a != a ? b : a; // NaN is dropped where the other is a number
-  case 3: return b < a || a != a ? b : a;
-  default: return static_cast<T>(a + b);
-  }
-}
-
-template <class T> void reduceInts(int op, const std::vector<const char*>& from, char* to, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    T acc, next;
-    std::memcpy(&acc, from[0] + i * sizeof(T), sizeof acc);
-    for (size_t r = 1; r < from.size(); ++r) {
-      std::memcpy(&next, from[r] + i * sizeof(T), sizeof next);
-      acc = combined(op, acc, next);
-    }
-    std::memcpy(to + i * sizeof(T), &acc, sizeof acc);
-  }
-}
-
-double loadFloat(DType d, const char* p) {
-  uint8_t tiny;
-  uint16_t half;
-  float single;
-  double wide;
-  switch (d) {
-  case DType::F8E4M3: return std::memcpy(&tiny, p, 1), f8E4M3ToFloat(tiny);
-  case DType::F8E5M2: return std::memcpy(&tiny, p, 1), f8E5M2ToFloat(tiny);
-  case DType::F16: return std::memcpy(&half, p, 2), f16ToFloat(half);
-  case DType::BF16: return std::memcpy(&half, p, 2), bf16ToFloat(half);
-  case DType::F32: return std::memcpy(&single, p, 4), single;
-  default: return std::memcpy(&wide, p, 8), wide;
-  }
-}
-
-void storeFloat(DType d, char* p, double v) {
-  const uint8_t tiny = d == DType::F8E4M3 ? doubleToF8E4M3(v) : doubleToF8E5M2(v);
-  const uint16_t half = d == DType::F16 ? doubleToF16(v) : doubleToBf16(v);
-  const auto single = static_cast<float>(v);
-  const void* from = &v;
-  if (dtypeBytes(d) == 1) from = &tiny;
-  if (dtypeBytes(d) == 2) from = &half;
-  if (d == DType::F32) from = &single;
-  std::memcpy(p, from, static_cast<size_t>(dtypeBytes(d)));
-}
-
-// Rank after rank, rounded each time, as a ring does it; the ranks' order begins elsewhere for each element.
-void reduceFloats(DType d, int op, const std::vector<const char*>& from, char* to, size_t count) {
-  const auto width = static_cast<size_t>(dtypeBytes(d));
-  for (size_t i = 0; i < count; ++i) {
-    double acc = loadFloat(d, from[i % from.size()] + i * width);
-    for (size_t r = 1; r < from.size(); ++r)
-      acc = roundToFloat(d, combined(op, acc, loadFloat(d, from[(i + r) % from.size()] + i * width)));
-    storeFloat(d, to + i * width, acc);
-  }
-}
-
-void reduce(DType d, int op, const std::vector<const char*>& from, char* to, size_t count) {
-  switch (d) {
-  case DType::I8: return reduceInts<int8_t>(op, from, to, count);
-  case DType::U8: return reduceInts<uint8_t>(op, from, to, count);
-  case DType::I32: return reduceInts<int32_t>(op, from, to, count);
-  case DType::U32: return reduceInts<uint32_t>(op, from, to, count);
-  case DType::I64: return reduceInts<int64_t>(op, from, to, count);
-  case DType::U64: return reduceInts<uint64_t>(op, from, to, count);
-  default: return reduceFloats(d, op, from, to, count);
-  }
+// Its number among the ranks of this process.
+size_t partyOf(const Comm& comm) {
+  const auto& all = comm.world->members;
+  return static_cast<size_t>(
+      std::count_if(all.begin(), all.begin() + comm.rank, [](const Comm* c) { return c; }));
 }
 
 bool stalls(const Comm& comm, size_t call) {
@@ -200,8 +155,19 @@ void waitForGone(const World& world) {
   }
 }
 
+// The last process takes the folder with it.
+void leaveBoard(const World& world) {
+  if (world.name != kFirstWorld) return;
+  for (int r = 0; r < world.ranks; ++r)
+    if (world.members[static_cast<size_t>(r)]) world.board->post(world.named("gone", r), "");
+  for (int r = 0; r < world.ranks; ++r)
+    if (!world.board->has(world.named("gone", r))) return;
+  world.board->removeAll();
+}
+
 void leave(const std::shared_ptr<World>& world) {
-  if (++world->left < static_cast<size_t>(world->ranks)) return;
+  if (++world->left < world->here()) return;
+  if (world->spans) leaveBoard(*world);
   if (groupDepth)
     groupGone.push_back(world);
   else
@@ -210,8 +176,56 @@ void leave(const std::shared_ptr<World>& world) {
 
 using Body = std::function<void(const std::vector<const char*>&, const std::vector<char*>&)>;
 
-// One rank's call of a collective: the last to come does it for all.
-int collective(Comm* comm, void* stream, const std::string& what, const void* from, void* to,
+// The ranks of this process have come: posts what they send, and does it for them once all others have.
+std::optional<std::string> meetOthers(World& world, World::Call& call, const std::string& name, size_t bytes,
+                                      const Body& body) {
+  std::vector<std::string> received(static_cast<size_t>(world.ranks));
+  for (int r = 0; r < world.ranks; ++r)
+    if (const char* from = call.from[static_cast<size_t>(r)]; world.members[static_cast<size_t>(r)]) {
+      const std::string own = world.named(name, r);
+      if (std::find(world.posted.begin(), world.posted.end(), own) != world.posted.end()) break;
+      world.board->post(own, call.what + "\n" + (from ? std::string(from, bytes) : ""));
+      world.posted.push_back(own);
+    }
+  for (int r = 0; r < world.ranks; ++r)
+    if (!world.members[static_cast<size_t>(r)] && !world.board->has(world.named(name, r)))
+      return std::nullopt;
+  auto from = call.from;
+  for (int r = 0; r < world.ranks; ++r) {
+    const auto at = static_cast<size_t>(r);
+    if (world.members[at]) continue;
+    auto text = world.board->read(world.named(name, r));
+    if (!text) return std::nullopt;
+    const size_t line = text->find('\n');
+    if (text->substr(0, line) != call.what) {
+      world.wrong = "this process calls " + call.what + " where rank " + std::to_string(r) + " calls " +
+                    text->substr(0, line);
+      return std::nullopt; // hangs, as NCCL does
+    }
+    received[at] = text->substr(line + 1);
+    from[at] = received[at].data();
+  }
+  body(from, call.to);
+  // The others have read what is older: they have come to a later call.
+  constexpr size_t kKept = 64;
+  while (world.posted.size() > kKept) world.board->remove(world.posted.front()), world.posted.pop_front();
+  return "";
+}
+
+// Its process ends, or stops, here.
+void fault(const Comm& comm) {
+  static std::map<int, int> calls;
+  int rank = 0, number = 0, signal = 0;
+  const char* text = std::getenv("DTC_STUB_NCCL_FAULT");
+  if (!text || std::sscanf(text, "%d:%d:%d", &rank, &number, &signal) != 3 || rank != comm.first) return;
+  if (calls[rank]++ != number) return;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  std::fprintf(stderr, "fault at %.3f\n", std::chrono::duration<double>(now).count());
+  (void)kill(getpid(), signal);
+}
+
+// One rank's call of a collective: the last to come does it for all. `bytes` of this rank's operand are sent.
+int collective(Comm* comm, void* stream, const std::string& what, const void* from, void* to, size_t bytes,
                const Body& body) {
   std::lock_guard guard(stub::lock());
   if (stub::fails("nccl")) return wrong(kSystem, "the call was made to fail");
@@ -225,26 +239,52 @@ int collective(Comm* comm, void* stream, const std::string& what, const void* fr
     call = std::make_shared<World::Call>(World::Call{what, nullptr, {}, {}});
     call->from.resize(ranks), call->to.resize(ranks);
     World::Call* c = call.get();
-    call->point = std::make_shared<Point>(ranks, [c, body]() -> std::string {
+    const size_t parties = world.spans ? world.here() : ranks;
+    call->point = std::make_shared<Point>(parties, [c, body]() -> std::string {
       body(c->from, c->to);
       return "";
     });
+    if (world.spans)
+      call->point->remote = [w = comm->world.get(), c, number, bytes, body](size_t meeting) {
+        return meetOthers(*w, *c, "c" + std::to_string(number) + "." + std::to_string(meeting), bytes, body);
+      };
   }
+  fault(*comm);
   if (call->what != what)
     return wrong(kInvalidUsage, "rank " + std::to_string(comm->rank) + " calls " + what +
                                     " where another calls " + call->what);
-  call->from[static_cast<size_t>(comm->rank)] = static_cast<const char*>(from);
+  call->from[static_cast<size_t>(comm->rank)] = bytes ? static_cast<const char*>(from) : nullptr;
   call->to[static_cast<size_t>(comm->rank)] = static_cast<char*>(to);
   if (stalls(*comm, number)) { // its stream goes no further until the communicator is aborted
     auto never = std::make_shared<Point>(2, nullptr);
     return post(*comm, stream, {{never, 0}});
   }
-  return post(*comm, stream, {{call->point, static_cast<size_t>(comm->rank)}});
+  return post(*comm, stream, {{call->point, partyOf(*comm)}});
 }
+
+size_t sizeOf(size_t count, int type) { return count * static_cast<size_t>(dtypeBytes(typeOf(type))); }
+size_t ranksOf(const Comm* comm) { return comm && comm->world ? static_cast<size_t>(comm->world->ranks) : 0; }
 
 std::string described(const char* what, size_t count, int type, int op) {
   return std::string(what) + "(" + std::to_string(count) + ", type " + std::to_string(type) + ", op " +
          std::to_string(op) + ")";
+}
+
+// Of a send to a rank of another process, or a receive from one.
+std::shared_ptr<Point> remoteMove(World& world, const std::string& name, size_t bytes, const void* from,
+                                  void* to) {
+  auto point = std::make_shared<Point>(1, nullptr);
+  point->remote = [w = &world, name, bytes, from, to](size_t meeting) -> std::optional<std::string> {
+    const std::string one = name + "." + std::to_string(meeting);
+    if (!to) return w->board->post(one, std::string(static_cast<const char*>(from), bytes)), "";
+    const auto got = w->board->has(one) ? w->board->read(one) : std::nullopt;
+    if (!got) return std::nullopt;
+    if (got->size() != bytes) return w->wrong = "a send and its receive differ in size", std::nullopt;
+    std::memcpy(to, got->data(), bytes);
+    w->board->remove(one);
+    return "";
+  };
+  return point;
 }
 
 int move(Comm* comm, void* stream, int peer, size_t bytes, const void* from, void* to) {
@@ -252,8 +292,22 @@ int move(Comm* comm, void* stream, int peer, size_t bytes, const void* from, voi
   World& world = *comm->world;
   if (peer < 0 || peer >= world.ranks)
     return wrong(kInvalidArgument, "there is no rank " + std::to_string(peer));
+  fault(*comm);
   const bool sends = to == nullptr;
   const size_t number = (sends ? comm->sends : comm->receives)[peer]++;
+  const auto start = [&](const stub::Arrival& arrival) {
+    if (!groupDepth) return post(*comm, stream, {arrival});
+    for (PendingMove& m : groupMoves)
+      if (m.comm == comm && m.stream == stream) return m.meets.push_back(arrival), int{kOk};
+    groupMoves.push_back({comm, stream, {arrival}});
+    return int{kOk};
+  };
+  if (!world.members[static_cast<size_t>(peer)]) {
+    const auto [a, b] = sends ? std::pair(comm->rank, peer) : std::pair(peer, comm->rank);
+    const std::string name =
+        world.name + "-p" + std::to_string(a) + "-" + std::to_string(b) + "-" + std::to_string(number);
+    return start({remoteMove(world, name, bytes, from, to), 0});
+  }
   auto& list = world.pairs[sends ? std::pair(comm->rank, peer) : std::pair(peer, comm->rank)];
   if (list.size() <= number) list.resize(number + 1);
   World::Pair& pair = list[number];
@@ -271,36 +325,7 @@ int move(Comm* comm, void* stream, int peer, size_t bytes, const void* from, voi
     return wrong(kInvalidUsage, "a send and its receive differ in size");
   (sends ? pair.buffers->from[0] : *const_cast<const char**>(&pair.buffers->to[0])) =
       static_cast<const char*>(sends ? from : to);
-  const stub::Arrival arrival{pair.point, sends ? size_t{0} : size_t{1}};
-  if (!groupDepth) return post(*comm, stream, {arrival});
-  for (PendingMove& m : groupMoves)
-    if (m.comm == comm && m.stream == stream) return m.meets.push_back(arrival), kOk;
-  groupMoves.push_back({comm, stream, {arrival}});
-  return kOk;
-}
-
-// Until every rank of these communicators has come.
-int waitForAll(const std::vector<Comm*>& list) {
-  std::unique_lock guard(stub::lock());
-  static std::condition_variable_any never;
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  for (Comm* comm : list)
-    while (!comm->world || comm->world->joined < static_cast<size_t>(comm->world->ranks)) {
-      if (std::chrono::steady_clock::now() > end)
-        return wrong(kSystem, "a rank never joined its communicator");
-      never.wait_for(guard, std::chrono::milliseconds(5));
-    }
-  for (Comm* comm : list)
-    for (const Comm* other : comm->world->members)
-      if (other && other != comm && other->device == comm->device && !std::getenv("DTC_STUB_NCCL_SHARE"))
-        return wrong(kInvalidUsage, "Duplicate GPU detected");
-  return kOk;
-}
-
-int made(Comm* comm) {
-  if (!groupDepth) return waitForAll({comm});
-  groupNew.push_back(comm);
-  return kOk;
+  return start({pair.point, sends ? size_t{0} : size_t{1}});
 }
 
 void join(const std::shared_ptr<World>& world, Comm* comm, int rank) {
@@ -334,28 +359,124 @@ void resolve(World::Split& split) {
   }
 }
 
+// The same, of ranks in several processes: true when all have said it.
+bool resolveAcross(Comm& comm) {
+  const World& parent = *comm.parent;
+  const std::string name = "s" + std::to_string(comm.split);
+  std::vector<std::tuple<int, int, int, int>> asked; // color, key, rank, GPU
+  for (int r = 0; r < parent.ranks; ++r) {
+    const auto text = parent.board->read(parent.named(name, r));
+    int color = 0, key = 0, gpu = 0;
+    if (!text || std::sscanf(text->c_str(), "%d %d %d", &color, &key, &gpu) != 3) return false;
+    asked.emplace_back(color, key, r, gpu);
+  }
+  std::sort(asked.begin(), asked.end());
+  std::map<int, std::vector<std::pair<int, int>>> colors; // rank and GPU
+  for (auto [color, key, rank, gpu] : asked) colors[color].emplace_back(rank, gpu);
+  const World::Split& own = comm.parent->splits[comm.split];
+  for (const auto& [color, ranks] : colors) {
+    std::shared_ptr<World> world;
+    for (auto [ownColor, key, rank, child] : own.asked) {
+      if (ownColor != color || color < 0) continue;
+      if (!world) world = newWorld(static_cast<int>(ranks.size()));
+      const auto at =
+          std::find_if(ranks.begin(), ranks.end(), [&](const auto& r) { return r.first == rank; });
+      join(world, child, static_cast<int>(at - ranks.begin()));
+    }
+    if (!world) continue;
+    world->board = parent.board;
+    world->name = parent.name + name + "c" + std::to_string(color);
+    world->spans = world->joined < ranks.size();
+    for (const auto& r : ranks) world->gpus.push_back(r.second);
+  }
+  const auto all = own.asked; // `comm` is one of them
+  for (const auto& one : all)
+    if (Comm* child = std::get<3>(one)) child->parent.reset();
+  return true;
+}
+
+// Ranks that do not come by themselves are in other processes: asks there.
+bool hasJoined(Comm& comm) {
+  if (comm.parent && !resolveAcross(comm)) return false;
+  if (!comm.world) return false;
+  World& world = *comm.world;
+  if (world.spans || world.joined == static_cast<size_t>(world.ranks)) return true;
+  if (!world.board) return false;
+  for (const Comm* member : world.members) {
+    if (!member || world.board->has(world.named("join", member->rank))) continue;
+    world.board->open();
+    world.board->post(world.named("join", member->rank),
+                      std::to_string(getpid()) + " " + std::to_string(member->device));
+  }
+  std::vector<int> gpus;
+  for (int r = 0; r < world.ranks; ++r) {
+    const auto text = world.board->read(world.named("join", r));
+    int process = 0, gpu = 0;
+    if (!text || std::sscanf(text->c_str(), "%d %d", &process, &gpu) != 2) return false;
+    if (process == getpid() && !world.members[static_cast<size_t>(r)]) return false; // a thread of this one
+    gpus.push_back(gpu);
+  }
+  world.gpus = std::move(gpus);
+  world.spans = true;
+  stub::goOnInBackground();
+  return true;
+}
+
+bool sharesGpu(const Comm& comm) {
+  for (const Comm* other : comm.world->members)
+    if (other && other != &comm && other->device == comm.device) return true;
+  const auto& gpus = comm.world->gpus;
+  for (size_t r = 0; r < gpus.size(); ++r)
+    if (static_cast<int>(r) != comm.rank && gpus[r] == comm.device) return true;
+  return false;
+}
+
+// Until every rank of these communicators has come.
+int waitForAll(const std::vector<Comm*>& list) {
+  std::unique_lock guard(stub::lock());
+  static std::condition_variable_any never;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  for (Comm* comm : list)
+    while (!hasJoined(*comm)) {
+      if (std::chrono::steady_clock::now() > end)
+        return wrong(kSystem, "a rank never joined its communicator");
+      never.wait_for(guard, std::chrono::milliseconds(1));
+    }
+  for (Comm* comm : list)
+    if (sharesGpu(*comm) && !std::getenv("DTC_STUB_NCCL_SHARE"))
+      return wrong(kInvalidUsage, "Duplicate GPU detected");
+  return kOk;
+}
+
+int made(Comm* comm) {
+  if (!groupDepth) return waitForAll({comm});
+  groupNew.push_back(comm);
+  return kOk;
+}
+
 } // namespace
 
 STUB_NCCL ncclGetVersion(int* out) { return *out = 22809, kOk; }
 STUB_NCCL ncclGetUniqueId(UniqueId* out) {
-  static int next = 0;
-  std::lock_guard guard(stub::lock());
   *out = {};
-  ++next;
-  std::memcpy(out->bytes, &next, sizeof next);
+  const std::string id = stub::Board::newId();
+  std::memcpy(out->bytes, id.data(), std::min(id.size(), sizeof out->bytes - 1));
   return kOk;
 }
 STUB_NCCL ncclCommInitRankConfig(Comm** out, int ranks, UniqueId id, int rank, void*) {
-  static std::map<int, std::shared_ptr<World>> worlds;
+  static std::map<std::string, std::shared_ptr<World>> worlds;
   std::unique_lock guard(stub::lock());
   if (!stub::current()) return wrong(kUnhandledCuda, "no context is current");
   if (rank < 0 || rank >= ranks) return wrong(kInvalidArgument, "the rank is out of range");
-  int number;
-  std::memcpy(&number, id.bytes, sizeof number);
-  auto& world = worlds[number];
-  if (!world) world = newWorld(ranks);
+  auto& world = worlds[id.bytes];
+  if (!world) {
+    world = newWorld(ranks);
+    world->board = std::make_shared<stub::Board>(id.bytes);
+    world->name = kFirstWorld;
+  }
   auto* comm = new Comm();
-  comm->device = stub::current()->ordinal;
+  comm->device = stub::current()->physical;
+  comm->first = rank;
   join(world, comm, rank);
   *out = comm;
   guard.unlock();
@@ -367,10 +488,18 @@ STUB_NCCL ncclCommInitRank(Comm** out, int ranks, UniqueId id, int rank) {
 STUB_NCCL ncclCommSplit(Comm* comm, int color, int key, Comm** out, void*) {
   std::unique_lock guard(stub::lock());
   auto* child = color >= 0 ? new Comm() : nullptr;
-  if (child) child->device = comm->device;
-  World::Split& split = comm->world->splits[comm->splits++];
+  if (child) child->device = comm->device, child->first = comm->first;
+  const size_t number = comm->splits++;
+  World& world = *comm->world;
+  World::Split& split = world.splits[number];
   split.asked.emplace_back(color, key, comm->rank, child);
-  if (split.asked.size() == static_cast<size_t>(comm->world->ranks)) resolve(split);
+  if (world.spans) {
+    world.board->post(world.named("s" + std::to_string(number), comm->rank),
+                      std::to_string(color) + " " + std::to_string(key) + " " + std::to_string(comm->device));
+    if (child) child->parent = comm->world, child->split = number;
+  } else if (split.asked.size() == static_cast<size_t>(world.ranks)) {
+    resolve(split);
+  }
   *out = child;
   guard.unlock();
   return child ? made(child) : int{kOk};
@@ -379,7 +508,7 @@ STUB_NCCL ncclCommDestroy(Comm* comm) {
   std::lock_guard guard(stub::lock());
   const std::shared_ptr<World> world = comm->world; // ranks are freed by the last of them
   leave(world);
-  if (world->left == static_cast<size_t>(world->ranks))
+  if (world->left == world->here())
     for (Comm*& member : world->members) delete member, member = nullptr;
   return kOk;
 }
@@ -394,7 +523,10 @@ STUB_NCCL ncclCommAbort(Comm* comm) {
 }
 STUB_NCCL ncclCommGetAsyncError(Comm* comm, int* out) {
   const char* fails = std::getenv("DTC_STUB_NCCL_FAIL"); // a peer that is gone
-  return *out = comm->world->aborted || fails ? kRemote : kOk, kOk;
+  std::lock_guard guard(stub::lock());
+  lastError = comm->world->wrong;
+  *out = !lastError.empty() ? kInvalidUsage : comm->world->aborted || fails ? kRemote : kOk;
+  return kOk;
 }
 extern "C" STUB_API const char* ncclGetErrorString(int code) {
   return code == kOk       ? "no error"
@@ -424,41 +556,46 @@ STUB_NCCL ncclGroupEnd() {
 
 STUB_NCCL ncclAllReduce(const void* from, void* to, size_t count, int type, int op, Comm* comm,
                         void* stream) {
-  return collective(comm, stream, described("AllReduce", count, type, op), from, to,
+  return collective(comm, stream, described("AllReduce", count, type, op), from, to, sizeOf(count, type),
                     [=](const std::vector<const char*>& ins, const std::vector<char*>& outs) {
                       const size_t bytes = count * static_cast<size_t>(dtypeBytes(typeOf(type)));
                       std::string result(bytes, '\0');
                       reduce(typeOf(type), op, ins, result.data(), count);
-                      for (char* out : outs) std::memcpy(out, result.data(), bytes);
+                      for (char* out : outs)
+                        if (out) std::memcpy(out, result.data(), bytes);
                     });
 }
 STUB_NCCL ncclReduceScatter(const void* from, void* to, size_t count, int type, int op, Comm* comm,
                             void* stream) {
   return collective(comm, stream, described("ReduceScatter", count, type, op), from, to,
+                    sizeOf(count, type) * ranksOf(comm),
                     [=](const std::vector<const char*>& ins, const std::vector<char*>& outs) {
                       const size_t bytes = count * static_cast<size_t>(dtypeBytes(typeOf(type)));
                       std::string result(bytes * outs.size(), '\0');
                       reduce(typeOf(type), op, ins, result.data(), count * outs.size());
                       for (size_t r = 0; r < outs.size(); ++r)
-                        std::memcpy(outs[r], result.data() + r * bytes, bytes);
+                        if (outs[r]) std::memcpy(outs[r], result.data() + r * bytes, bytes);
                     });
 }
 STUB_NCCL ncclAllGather(const void* from, void* to, size_t count, int type, Comm* comm, void* stream) {
-  return collective(comm, stream, described("AllGather", count, type, 0), from, to,
+  return collective(comm, stream, described("AllGather", count, type, 0), from, to, sizeOf(count, type),
                     [=](const std::vector<const char*>& ins, const std::vector<char*>& outs) {
                       const size_t bytes = count * static_cast<size_t>(dtypeBytes(typeOf(type)));
                       std::string all;
                       for (const char* in : ins) all.append(in, bytes);
-                      for (char* out : outs) std::memcpy(out, all.data(), all.size());
+                      for (char* out : outs)
+                        if (out) std::memcpy(out, all.data(), all.size());
                     });
 }
 STUB_NCCL ncclBroadcast(const void* from, void* to, size_t count, int type, int root, Comm* comm,
                         void* stream) {
   return collective(comm, stream, described("Broadcast", count, type, root), from, to,
+                    comm && comm->rank == root ? sizeOf(count, type) : 0,
                     [=](const std::vector<const char*>& ins, const std::vector<char*>& outs) {
                       const std::string all(ins[static_cast<size_t>(root)],
                                             count * static_cast<size_t>(dtypeBytes(typeOf(type))));
-                      for (char* out : outs) std::memcpy(out, all.data(), all.size());
+                      for (char* out : outs)
+                        if (out) std::memcpy(out, all.data(), all.size());
                     });
 }
 STUB_NCCL ncclSend(const void* from, size_t count, int type, int peer, Comm* comm, void* stream) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <string_view>
+#include <thread>
 
 namespace stub {
 namespace {
@@ -24,8 +25,13 @@ int meet(const Arrival& arrival, Point::Meeting& m) {
   for (auto& [weak, node] : m.arrived)
     if (auto stream = weak.lock())
       if (int code = advance(*stream, node)) return code;
+  std::optional<std::string> said;
+  if (arrival.point->remote) {
+    said = arrival.point->remote(m.number);
+    if (!said) return kNotReady;
+  }
   m.done = true;
-  const std::string wrong = arrival.point->work ? arrival.point->work() : "";
+  const std::string wrong = said ? *said : arrival.point->work ? arrival.point->work() : "";
   return wrong.empty() ? int{kSuccess} : problem(kLaunchFailed, wrong);
 }
 
@@ -87,7 +93,54 @@ int advance(Stream& s, uint64_t end) {
   return kSuccess;
 }
 
+// The thread of goOnInBackground().
+class Background {
+public:
+  ~Background() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+  void start() {
+    if (!thread_.joinable()) thread_ = std::thread([this] { loop(); });
+  }
+  void add(Stream& s) {
+    if (!thread_.joinable() || s.inBackground) return;
+    s.inBackground = true;
+    streams_.push_back(s.weak_from_this());
+  }
+
+private:
+  void loop() {
+    while (!stop_) {
+      {
+        std::lock_guard guard(lock());
+        uint64_t done = 0;
+        const std::vector<std::weak_ptr<Stream>> all = streams_;
+        for (const auto& weak : all)
+          if (auto s = weak.lock()) {
+            const uint64_t before = s->done;
+            (void)advance(*s, s->end()); // who waits for it will have the error
+            done += s->done - before;
+          }
+        std::erase_if(streams_, [](const auto& weak) { return weak.expired(); });
+        if (done) wake();
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+  }
+  std::atomic<bool> stop_{false};
+  std::vector<std::weak_ptr<Stream>> streams_;
+  std::thread thread_;
+};
+
+Background& background() {
+  (void)lock(), (void)changed(); // which it uses until its end
+  static Background one;
+  return one;
+}
+
 void append(Stream& s, Op op) {
+  background().add(s);
   Stream::Node node;
   const uint64_t number = s.end();
   for (const Arrival& a : op.meets) {
@@ -130,6 +183,7 @@ std::shared_ptr<Point::Meeting> Point::next(size_t party) {
   while (meetings_.size() <= number) {
     meetings_.push_back(std::make_shared<Meeting>());
     meetings_.back()->wanted = parties_;
+    meetings_.back()->number = meetings_.size() - 1;
   }
   return meetings_[number];
 }
@@ -154,6 +208,11 @@ int drain(Stream& s, uint64_t end, bool block) {
     if (code != kNotReady || !block) return code;
     changed().wait_for(guard, std::chrono::milliseconds(20));
   }
+}
+
+void goOnInBackground() {
+  std::lock_guard guard(lock());
+  background().start();
 }
 
 bool capturing() { return captures > 0; }

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -42,7 +43,7 @@ enum Code {
 
 struct Stream;
 struct Device {
-  int ordinal = 0;
+  int ordinal = 0, physical = 0;   // the second: among the GPUs of the host
   std::set<const Device*> reaches; // whose memory its kernels may touch
 };
 
@@ -54,13 +55,16 @@ using Work = std::function<std::string()>;
 class Point {
 public:
   struct Meeting {
-    size_t wanted = 0;
+    size_t wanted = 0, number = 0;
     std::vector<std::pair<std::weak_ptr<Stream>, uint64_t>> arrived; // and the node that waits for it
     bool done = false;
   };
   Point(size_t parties, Work work) : work(std::move(work)), parties_(parties), arrivals_(parties) {}
   std::shared_ptr<Meeting> next(size_t party);
   Work work; // may be set until the last party has come
+  // In place of `work` if there are parties in other processes: does the work of a meeting, by its number, once all of
+  // this process have come. Nothing: another process has not come yet.
+  std::function<std::optional<std::string>(size_t)> remote;
   bool cancelled = false;
 
 private:
@@ -134,7 +138,7 @@ struct Stream : std::enable_shared_from_this<Stream> {
     std::shared_ptr<Stream> body; // of a conditional node: what runs of it
   };
   std::vector<std::shared_ptr<Stream>> asides; // of a graph's first stream
-  bool runsAsides = false;
+  bool runsAsides = false, inBackground = false;
   std::deque<Node> nodes;
   uint64_t done = 0; // nodes that have left the queue
   std::shared_ptr<Graph> capture, captureHandle;
@@ -166,6 +170,9 @@ STUB_API int enqueue(Stream& stream, Op op);
 STUB_API int drain(Stream& stream, uint64_t end, bool block);
 // Someone may go on: called where an op was started or a meeting cancelled.
 STUB_API void wake();
+
+// From now on streams also go on while nobody waits for them: other processes may.
+STUB_API void goOnInBackground();
 
 STUB_API int beginCapture(Stream& stream);
 // To the graph of a conditional node's body.

@@ -3,6 +3,7 @@
 #include "ExitReports.h"
 #include "Verbs.h"
 #include "dtc/Jit/CpuJit.h"
+#include "dtc/Runtime/comm/Processes.h"
 #include "dtc/Support/OutOfMemory.h"
 
 #include <algorithm>
@@ -44,11 +45,14 @@ static void keepFreedMemory() {
 // Whether this is not the first process of a run of several, by the variables of its launcher.
 static bool followsInRun(const std::vector<std::string>& words) {
   const auto flag = std::ranges::find(words, "--comm");
-  const bool joined =
-      std::ranges::any_of(words, [](const std::string& w) { return w.starts_with("--comm="); });
-  const bool local =
-      flag == words.end() || flag + 1 == words.end() || flag[1] == "local" || flag[1] == "nccl";
-  if (!joined && local) return false; // unknown ones are errors of all processes, too
+  const auto isLocal = [](const std::string& comm) { // unknown ones are errors of all processes, too
+    return comm == "local" || (comm == "nccl" && !startedByMpi());
+  };
+  const bool given = flag != words.end() && flag + 1 != words.end() && !isLocal(flag[1]);
+  const auto joined = [&](const std::string& word) {
+    return word.starts_with("--comm=") && !isLocal(word.substr(7));
+  };
+  if (!given && std::ranges::none_of(words, joined)) return false;
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
     if (const char* rank = std::getenv(name)) return std::strcmp(rank, "0") != 0;
   return false;

@@ -587,7 +587,7 @@ static Result<int> executeEntries(Environment& env, const RunOptions& given, Job
 
 Result<int> executeProgram(Environment& env, const RunOptions& o) {
   if (Status s = checkFlags(o); !s) return s.error();
-  if (o.comm != "mpi") return executeEntries(env, o, nullptr);
+  if (!o.inProcesses()) return executeEntries(env, o, nullptr);
   DTC_TRY(const auto job, Job::open(env, o.commTimeout));
   const bool typed = o.program.file == "-" && job->processes().size() > 1;
   const Result<int> code =

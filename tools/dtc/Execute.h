@@ -26,11 +26,13 @@ struct RunOptions {
   double commTimeout = 600;             // seconds
   bool commTimeoutGiven = false;
   int threads = 0;           // 0: one per core
-  int devicesPerProcess = 0; // --comm mpi; 0: equally many
+  int devicesPerProcess = 0; // in several processes; 0: equally many
   bool deterministic = false, noGraphs = false, hostPredicates = false, noCudnn = false, libraryRelu = false;
   bool noEmuChecks = false;
   bool nan = false; // search for the op that produces the first NaN
   bool check = false, stats = false, logOps = false, timing = false, json = false;
+  // Whether the processes that a launcher has started run one program together.
+  [[nodiscard]] bool inProcesses() const;
 };
 
 // Errors (Usage): contradictory flags and invalid values.

@@ -22,11 +22,12 @@ static std::string isSeconds(const std::string& text) {
 // Flags for communication and launch behavior.
 static void addDeviceOptions(CLI::App& app, RunOptions& o) {
   app.add_option("--comm", o.comm,
-                 "communicator (default: nccl if each device has its own GPU, else local); mpi: under mpirun")
+                 "communicator (default: nccl if each device has its own GPU, else local); mpi, nccl: also "
+                 "in the processes of mpirun")
       ->type_name("local|nccl|mpi")
       ->group(kDevices);
   app.add_option("--devices-per-process", o.devicesPerProcess,
-                 "with --comm mpi: devices of each process (default: the mesh's over the processes)")
+                 "in several processes: devices of each (default: the mesh's over the processes)")
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 20))
       ->group(kDevices);

@@ -38,12 +38,21 @@ static Status checkTrainFlags(const RunOptions& o) {
 }
 
 // What a run of several processes does not do yet.
-static Status checkMpiFlags(const RunOptions& o) {
-  if (o.comm != "mpi")
-    return o.devicesPerProcess ? Status(usageError("--devices-per-process needs --comm mpi")) : Status(Ok{});
-  if (o.backend != "cpu") return usageError("--comm mpi needs --backend cpu, got " + o.backend);
+static Status checkProcessFlags(const RunOptions& o) {
+  if (o.comm == "mpi" && o.backend != "cpu")
+    return usageError("--comm mpi needs --backend cpu, got " + o.backend +
+                      (o.backend == "cuda" ? ": use --comm nccl" : ""));
+  if (!o.inProcesses()) {
+    if (o.devicesPerProcess == 0) return Ok{};
+    return usageError(o.comm == "nccl" ? "--devices-per-process: no launcher has started several processes"
+                                       : "--devices-per-process needs --comm mpi or nccl");
+  }
+  if (o.nan && o.comm == "nccl")
+    return usageError("--comm nccl does not support --nan yet in several processes");
   return Ok{};
 }
+
+bool RunOptions::inProcesses() const { return comm == "mpi" || (comm == "nccl" && startedByMpi()); }
 
 Status checkProcesses(const RunOptions& o, int64_t numDevices, int64_t numProcesses) {
   if (Status s = checkShares(numDevices, numProcesses); !s) return s;
@@ -60,7 +69,7 @@ Status checkFlags(const RunOptions& o) {
   if (Status s = checkPasses(o.printAfter); !s) return s;
   if (!o.comm.empty() && o.comm != "local" && o.comm != "nccl" && o.comm != "mpi")
     return usageError("unknown communicator '" + o.comm + "'; expected local, nccl or mpi");
-  if (Status s = checkMpiFlags(o); !s) return s;
+  if (Status s = checkProcessFlags(o); !s) return s;
   if (o.comm == "nccl" && o.backend != "cuda")
     return usageError("--comm nccl needs --backend cuda: devices of " + o.backend +
                       " share one memory (--comm local)");

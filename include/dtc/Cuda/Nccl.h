@@ -32,11 +32,14 @@ public:
   // The dtypes that a reduction can have; data-movement collectives count bytes.
   [[nodiscard]] static bool reduces(DType dtype);
 
-  // A communicator with one rank per device, in that order; a device may occur twice where the library allows
-  // it.
-  [[nodiscard]] Result<std::vector<NcclRank>> create(std::span<const CudaDevice> devices) const;
-  // A communicator for each color; its ranks are in the order of `keys`. `parent`: all ranks of one
-  // communicator.
+  // Where the ranks of a communicator find each other: made by one process, 128 bytes.
+  [[nodiscard]] Result<std::string> newId() const;
+  // The ranks of this process in a communicator: one per device, in that order, from `first` of `ranks` on; a device may
+  // occur twice where the library allows it. Waits until the ranks of other processes have come, for however long.
+  [[nodiscard]] Result<std::vector<NcclRank>> create(std::span<const CudaDevice> devices,
+                                                     const std::string& id, int first, int ranks) const;
+  // A communicator for each color; its ranks are in the order of `keys`. `parent`: the ranks of this process in one
+  // communicator; colors and keys are by rank of it.
   [[nodiscard]] Result<std::vector<NcclRank>>
   split(std::span<const NcclRank> parent, std::span<const int> colors, std::span<const int> keys) const;
 

@@ -2,6 +2,7 @@
 
 #include "dtc/Support/Json.h"
 
+#include <algorithm>
 #include <chrono>
 
 namespace dtc {
@@ -73,6 +74,14 @@ int64_t FlightRecorder::newest(size_t coordinate, uint32_t word) const {
   for (size_t i = ring.size(); i-- > 0;)
     if (ring[i].collective == (word - 1) / 2) return static_cast<int64_t>(i);
   return -1;
+}
+
+std::optional<FlightRecorder::Place> FlightRecorder::placeOf(int64_t coordinate, uint32_t word) const {
+  if (word % 2 == 0) return std::nullopt;
+  const Kind& kind = kinds_[(word - 1) / 2];
+  for (const auto& group : kind.groups)
+    if (std::ranges::find(group, coordinate) != group.end()) return Place{kind.where, group};
+  return std::nullopt;
 }
 
 std::string FlightRecorder::diagnosis(const std::vector<uint32_t>& words) const {

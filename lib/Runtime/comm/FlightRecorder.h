@@ -4,6 +4,7 @@
 // (https://docs.pytorch.org/tutorials/unstable/flight_recorder_tutorial.html).
 #include "dtc/Runtime/comm/Collective.h"
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,13 @@ public:
   // The progress word of a device: 0, 1 + 2 * collective on arrival, 2 + 2 * collective on completion.
   static uint32_t arrivedWord(uint32_t collective) { return 1 + 2 * collective; }
   static uint32_t throughWord(uint32_t collective) { return 2 + 2 * collective; }
+
+  // Where a device is that has this word; nothing: in no collective.
+  struct Place {
+    std::string where; // "gpt.dt:12: 'all_reduce'"
+    std::vector<int64_t> devices;
+  };
+  [[nodiscard]] std::optional<Place> placeOf(int64_t coordinate, uint32_t word) const;
 
   // Describes a hang, given the words of all devices: "device 2 has not arrived at all_reduce (gpt.dt:12);
   // devices 0, 1 and 3 wait there".

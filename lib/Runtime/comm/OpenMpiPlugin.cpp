@@ -1,5 +1,6 @@
 #include "comm/OpenMpiPlugin.h"
 
+#include "dtc/Runtime/comm/Processes.h"
 #include "dtc/Support/LibraryIdentity.h"
 #include "dtc/Support/OutOfMemory.h"
 
@@ -26,6 +27,15 @@ Result<const DtcMpiTable*> openMpiPlugin() {
   }
   return machineError("--comm mpi needs the plugin dtc-mpi.so, which was not found in " + searched +
                       "; install MPI (libopenmpi-dev and openmpi-bin), then run `dtc plugin build mpi`");
+}
+
+bool startedByMpi() {
+  const auto several = [](const char* variable) {
+    const char* count = std::getenv(variable);
+    return count && std::atoi(count) > 1;
+  };
+  return several("OMPI_COMM_WORLD_SIZE") || several("PMI_SIZE") ||
+         (std::getenv("PMIX_RANK") && several("SLURM_NTASKS"));
 }
 
 Status checkLauncher(int size, const std::string& version) {

@@ -14,9 +14,9 @@
 namespace dtc {
 namespace {
 
-class ProcessCommunicator final : public Communicator {
+class MessageCommunicator final : public ProcessCommunicator {
 public:
-  ProcessCommunicator(Processes& processes, int64_t perProcess, const ProcessCommunicatorOptions& options)
+  MessageCommunicator(Processes& processes, int64_t perProcess, const ProcessCommunicatorOptions& options)
       : processes_(processes), perProcess_(perProcess), options_(options), local_(makeLocalCommunicator()) {}
 
   std::string_view name() const override { return "mpi"; }
@@ -35,10 +35,9 @@ public:
       if (tag == 0)
         return machineError("this MPI has too few message tags for " + std::to_string(tags_.size()) +
                             " groups of devices");
-      std::vector<int> processOf;
-      for (int64_t p : g.coordinates) processOf.push_back(static_cast<int>(p / perProcess_));
+      std::vector<int> processOf = processesOf(g);
       if (std::ranges::count(processOf, processOf[0]) == std::ssize(processOf)) continue; // local
-      const uint32_t number = options_.dump.empty() ? 0 : recorder_.declare(plan, g, processOf);
+      const uint32_t number = options_.dump.empty() ? 0 : recorder_.declare(plan, g, processOf, "mpi");
       if (std::ranges::count(processOf, processes_.rank()) == 0) continue;
       exchanges_[&g] = {
           makeGroupExchange(plan, g, {processes_, std::move(processOf), tag, options_.fixedOrder}), number};
@@ -61,9 +60,19 @@ public:
     auto done = x.exchange->advance(operands, results, wake);
     if (done && !*done) return false;
     if (records && done) recorder_.completed(x.number);
-    if (records && !done) std::call_once(dumped_, [this] { dump(); });
+    if (!done) dump();
     x.active = false;
     return done;
+  }
+
+  uint32_t declare(const CollectivePlan& plan, const CollectiveGroup& group,
+                   const std::string& library) override {
+    return recorder_.declare(plan, group, processesOf(group), library);
+  }
+  uint64_t arrived(uint32_t number) override { return recorder_.arrived(number); }
+  void completed(uint64_t arrival) override { recorder_.completedArrival(arrival); }
+  void dump() override {
+    if (!options_.dump.empty()) std::call_once(dumped_, [this] { writeDump(); });
   }
 
   OnHost onHost() const override { return {processes_.indexOnHost(), processes_.sizeOnHost()}; }
@@ -96,8 +105,14 @@ private:
     return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
   }
 
+  [[nodiscard]] std::vector<int> processesOf(const CollectiveGroup& group) const {
+    std::vector<int> out;
+    for (int64_t p : group.coordinates) out.push_back(static_cast<int>(p / perProcess_));
+    return out;
+  }
+
   // The run has failed already: that this file cannot be written must not hide why.
-  void dump() const {
+  void writeDump() const {
     const std::filesystem::path path = options_.dump;
     std::filesystem::path own = path;
     own.replace_filename(path.stem().string() + "-" + std::to_string(processes_.rank()) +
@@ -126,9 +141,9 @@ private:
 
 } // namespace
 
-std::unique_ptr<Communicator> makeProcessCommunicator(Processes& processes, int64_t perProcess,
-                                                      const ProcessCommunicatorOptions& options) {
-  return std::make_unique<ProcessCommunicator>(processes, perProcess, options);
+std::unique_ptr<ProcessCommunicator> makeProcessCommunicator(Processes& processes, int64_t perProcess,
+                                                             const ProcessCommunicatorOptions& options) {
+  return std::make_unique<MessageCommunicator>(processes, perProcess, options);
 }
 
 } // namespace dtc

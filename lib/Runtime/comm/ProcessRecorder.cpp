@@ -17,7 +17,7 @@ static int64_t timeOfDayNs() {
 }
 
 uint32_t ProcessRecorder::declare(const CollectivePlan& plan, const CollectiveGroup& group,
-                                  std::vector<int> processes) {
+                                  std::vector<int> processes, const std::string& library) {
   std::ranges::sort(processes);
   processes.erase(std::ranges::unique(processes).begin(), processes.end());
   const auto [at, isNew] = groupOf_.try_emplace(group.coordinates, groups_.size());
@@ -25,6 +25,7 @@ uint32_t ProcessRecorder::declare(const CollectivePlan& plan, const CollectiveGr
   Kind kind;
   kind.name = collectiveName(plan.kind);
   kind.where = plan.where.empty() ? "'" + kind.name + "'" : plan.where;
+  kind.library = library;
   kind.dtype = plan.dtype;
   kind.resultElements = group.members[0].resultElements;
   kind.group = at->second;
@@ -33,10 +34,17 @@ uint32_t ProcessRecorder::declare(const CollectivePlan& plan, const CollectiveGr
   return static_cast<uint32_t>(kinds_.size() - 1);
 }
 
-void ProcessRecorder::arrived(uint32_t number) {
+uint64_t ProcessRecorder::arrived(uint32_t number) {
   const std::lock_guard lock(mutex_);
   ring_.push_back({number, count_++, groups_[kinds_[number].group].count++, timeOfDayNs()});
   if (ring_.size() > kKeptByProcess) ring_.pop_front();
+  return count_ - 1;
+}
+
+void ProcessRecorder::completedArrival(uint64_t arrival) {
+  const std::lock_guard lock(mutex_);
+  for (Entry& e : ring_)
+    if (e.number == arrival) e.completedNs = timeOfDayNs();
 }
 
 void ProcessRecorder::completed(uint32_t number) {
@@ -63,7 +71,7 @@ std::string ProcessRecorder::entryJson(const Entry& e) const {
          ", \"pg_id\": " + group + ", \"process_group\": [\"" + group + "\", " + jsonString(devices) + "]" +
          ", \"collective_seq_id\": " + std::to_string(e.inGroup) +
          ", \"p2p_seq_id\": 0, \"op_id\": " + std::to_string(e.number) +
-         ", \"profiling_name\": " + jsonString("mpi:" + kind.name) +
+         ", \"profiling_name\": " + jsonString(kind.library + ":" + kind.name) +
          ", \"time_created_ns\": " + std::to_string(e.arrivedNs) + ", \"input_sizes\": [" + sizes +
          "], \"input_dtypes\": [" + types + "], \"output_sizes\": [" + sizes + "], \"output_dtypes\": [" +
          types + "], \"state\": \"" + (e.completedNs ? "completed" : "started") +

@@ -14,17 +14,19 @@ namespace dtc {
 
 class ProcessRecorder {
 public:
-  // Registers one group of a collective, with the processes of its devices; returns its number. All processes register
+  // Registers one group of a collective, with the processes of its devices and what executes it ("mpi"); returns its number. All processes register
   // the same groups in the same order.
-  uint32_t declare(const CollectivePlan& plan, const CollectiveGroup& group, std::vector<int> processes);
+  uint32_t declare(const CollectivePlan& plan, const CollectiveGroup& group, std::vector<int> processes,
+                   const std::string& library);
   // All devices of this process have arrived; all messages are done. By any thread.
-  void arrived(uint32_t number);
-  void completed(uint32_t number);
+  uint64_t arrived(uint32_t number); // returns the number of this arrival
+  void completed(uint32_t number);   // its latest arrival
+  void completedArrival(uint64_t arrival);
   [[nodiscard]] std::string json(const Processes& processes, const ProcessClocks& clocks) const;
 
 private:
   struct Kind {
-    std::string name, where; // "all_reduce"; "gpt.dt:12: 'all_reduce'"
+    std::string name, where, library; // "all_reduce"; "gpt.dt:12: 'all_reduce'"; "mpi"
     DType dtype = DType::F32;
     std::vector<int64_t> resultElements; // on the first member
     size_t group = 0;                    // of groups_

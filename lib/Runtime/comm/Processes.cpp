@@ -68,6 +68,8 @@ struct Processes::Impl {
   std::deque<std::pair<int, std::string>> control; // to be sent: process, text
   bool stop = false, ready = false, ended = false;
   std::optional<Error> ownFailure; // of endUse()
+  std::optional<Wait> deviceWait;
+  std::optional<std::string> suspicion;
   int speaker = 0;
   ProcessChannel own{kOwnTag, "a round of all processes"}, background{0, "the writing of a checkpoint"};
   std::optional<int> abortCode;
@@ -93,6 +95,7 @@ struct Processes::Impl {
     bool active = false;
     int64_t endNs = 0;
     std::string reason;
+    bool certain = false;                            // the run fails, also if all answer
     std::vector<std::optional<std::string>> answers; // by rank
   } inquiry;
 
@@ -112,6 +115,10 @@ struct Processes::Impl {
   void heard(const DtcMpiDone& done);
   void tell(int peer, std::string text);
   [[nodiscard]] ProcessExchange* oldest() const;
+  [[nodiscard]] std::optional<Wait> waitOnDevices() const {
+    const std::lock_guard lock(mutex);
+    return deviceWait;
+  }
   [[nodiscard]] std::string answer() const;
   void watch();
   void inquire(std::string reason, int64_t graceNs);
@@ -281,6 +288,7 @@ ProcessExchange* Processes::Impl::oldest() const {
 
 // "2,3 gpt.dt:12:8: 'all_reduce'": for whom this process waits longest, and where; empty: it does not wait.
 std::string Processes::Impl::answer() const {
+  if (const auto wait = waitOnDevices()) return wait->what;
   const ProcessExchange* x = oldest();
   if (!x) return "";
   std::set<int> peers; // several messages are for the same process
@@ -303,23 +311,39 @@ void Processes::Impl::watch() {
       terminated = false;
       return;
     }
-    if (x && x->patient && answered == size && !terminated) {
+    if (x && x->patient && answered == size && !terminated && !waitOnDevices() && !inquiry.certain) {
       x->startNs = now;
       return;
     }
     const auto first = std::ranges::find_if(inquiry.answers, [](const auto& a) { return a.has_value(); });
-    return endRun(static_cast<int>(first - inquiry.answers.begin()), diagnosis());
+    const bool all = inquiry.certain && answered == size;
+    return endRun(static_cast<int>(first - inquiry.answers.begin()),
+                  all ? name(rank) + ": " + inquiry.reason : diagnosis());
   }
   constexpr int64_t kSecond = 1'000'000'000, kBeforeKill = 300'000'000; // mpirun kills a second after SIGTERM
   if (terminated)
     return inquire("the run was ended from outside: " + name(rank) + " got SIGTERM", kBeforeKill);
-  const ProcessExchange* x = oldest();
-  if (x && static_cast<double>(now - x->startNs) > timeoutSeconds * 1e9)
-    inquire("no progress for " + std::to_string((now - x->startNs) / kSecond) + " s", kSecond);
+  std::optional<std::string> reason;
+  {
+    const std::lock_guard lock(mutex);
+    reason = std::exchange(suspicion, std::nullopt);
+  }
+  if (reason) {
+    inquire(*reason, kSecond);
+    inquiry.certain = true;
+    return;
+  }
+  int64_t since = now;
+  if (const auto wait = waitOnDevices())
+    since = wait->sinceNs;
+  else if (const ProcessExchange* x = oldest())
+    since = x->startNs;
+  if (static_cast<double>(now - since) > timeoutSeconds * 1e9)
+    inquire("no progress for " + std::to_string((now - since) / kSecond) + " s", kSecond);
 }
 
 void Processes::Impl::inquire(std::string reason, int64_t graceNs) {
-  inquiry = {true, nowNs() + graceNs, std::move(reason), {}};
+  inquiry = {true, nowNs() + graceNs, std::move(reason), false, {}};
   inquiry.answers.resize(static_cast<size_t>(size));
   inquiry.answers[static_cast<size_t>(rank)] = answer();
   for (int peer = 0; peer < size; ++peer)
@@ -347,6 +371,10 @@ std::string Processes::Impl::diagnosis() {
   if (!late.empty())
     return inquiry.reason + ": " + late + (numLate == 1 ? " answers, but has" : " answer, but have") +
            " not come to the collective" + waits;
+  const auto placeOf = [](const std::optional<std::string>& a) { return a->substr(a->find(' ') + 1); };
+  const auto same = [&](const auto& a) { return placeOf(a) == placeOf(inquiry.answers[0]); };
+  if (waitOnDevices() && std::ranges::all_of(inquiry.answers, same))
+    return inquiry.reason + ": all processes have come to the collective, but it does not complete" + waits;
   return inquiry.reason + ": the processes wait for each other" + waits;
 }
 
@@ -457,6 +485,16 @@ void Processes::start(ProcessExchange& exchange) {
     impl_->queue.push_back(&exchange);
   }
   impl_->wake.notify_one();
+}
+
+void Processes::waits(std::optional<Wait> wait) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->deviceWait = std::move(wait);
+}
+
+void Processes::suspect(const std::string& reason) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->suspicion = reason;
 }
 
 Status Processes::failure() const {

@@ -175,6 +175,11 @@ Status CallPlacer::place(const RendezvousStep& step) {
     const auto at = [&](ValueId v) {
       return program_.programs[step.program].absent(v) ? nullptr : addressOf(v, p);
     };
+    if (step.agrees) {
+      group.operands[member] = program_.arenas[coordinate] + step.agrees->from;
+      group.results[member] = program_.arenas[coordinate] + step.agrees->to;
+      continue;
+    }
     for (size_t k = 0; k < m_[step.op].numOperands; ++k)
       group.operands[member * m_[step.op].numOperands + k] = at(m_.operand(step.op, k));
     for (uint32_t r = 0; r < m_[step.op].numResults; ++r)

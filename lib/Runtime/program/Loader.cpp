@@ -1,5 +1,7 @@
 #include "program/Loader.h"
 
+#include "program/StepLists.h"
+
 #include "dtc/Eval/Eval.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/text/Statements.h"
@@ -251,6 +253,7 @@ Status Loader::planHostOp(OpId o, RendezvousStep& step) {
   const int64_t n = program_.mesh.numDevices();
   CollectivePlan& plan = step.plan;
   plan.kind = CollectiveKind::AllGather;
+  plan.host = true;
   plan.dtype = plan.commDType = DType::U8;
   plan.where = whereText(m_, o);
   plan.numOperands = m_[o].numOperands;
@@ -307,7 +310,7 @@ void Loader::number(RendezvousStep& step, uint32_t index) {
     const auto isHere = [&](int64_t p) { return program_.here.contains(p); };
     r.here = static_cast<uint32_t>(std::ranges::count_if(coordinates, isHere));
     r.operands.resize(coordinates.size() * step.plan.numOperands);
-    r.results.resize(coordinates.size() * m_[step.op].numResults);
+    r.results.resize(coordinates.size() * (step.agrees ? 1 : m_[step.op].numResults));
   }
 }
 
@@ -359,6 +362,22 @@ Status Loader::parallelCopies(std::span<const CopyPair> list, OpId o, StepList& 
   return Ok{};
 }
 
+void Loader::agree(int64_t& offset, DType dtype, std::initializer_list<const StepList*> lists, OpId o,
+                   StepList& out) {
+  if (!backend_.asynchronous()) return; // results of a CPU have the same bits everywhere
+  auto step = agreementIn(program_, backend_.communicator().devices(), lists, dtype);
+  if (!step) return;
+  step->op = o;
+  step->plan.where = whereText(m_, o);
+  step->agrees = {offset, extra(dtypeBytes(dtype))};
+  offset = step->agrees->to;
+  number(*step, static_cast<uint32_t>(program_.rendezvousSteps.size()));
+  const uint32_t index = info(o, "broadcast of the predicate", "collective", dtypeBytes(dtype));
+  program_.infos[index].results.clear();
+  program_.infos[index].stream = "comm";
+  add(ProgramStepKind::Collective, program_.rendezvousSteps, *std::move(step), index, out);
+}
+
 Status Loader::cond(OpId o, StepList& out) {
   auto predicate = offsetOf(m_.operand(o, 0));
   if (!predicate) return at(o, predicate.error());
@@ -371,6 +390,7 @@ Status Loader::cond(OpId o, StepList& out) {
     for (uint32_t i = 0; i < m_[o].numResults; ++i) list.push_back({m_[b].yields[i], m_.result(o, i)});
     if (Status s = parallelCopies(list, o, step.branch[r]); !s) return s;
   }
+  agree(step.predicate, DType::Bool, {&step.branch[0], &step.branch[1]}, o, out);
   add(ProgramStepKind::Cond, program_.conds, std::move(step), info(o, "cond", "control"), out);
   return Ok{};
 }
@@ -391,6 +411,7 @@ Status Loader::whileLoop(OpId o, StepList& out) {
   if (AttrId limit = m_.attr(o, "max_trips")) step.maxIterations = m_.attrs[limit].i;
   if (Status s = block(body, step.body); !s) return s;
   if (Status s = parallelCopies(again, o, step.body); !s) return s;
+  agree(step.predicate, DType::Bool, {&step.condition, &step.body}, o, step.condition);
   add(ProgramStepKind::While, program_.whiles, std::move(step), info(o, "while", "control"), out);
   return Ok{};
 }
@@ -434,6 +455,8 @@ Status Loader::forLoop(OpId o, StepList& out) {
   if (Status s = parallelCopies(start, o, out); !s) return s;
   if (Status s = block(body, step.body); !s) return s;
   if (Status s = parallelCopies(again, o, step.body); !s) return s;
+  for (ForStep::Bound* b : {&step.lo, &step.hi})
+    if (b->offset >= 0) agree(b->offset, DType::I32, {&step.body}, o, out);
   add(ProgramStepKind::For, program_.fors, std::move(step), info(o, "for", "control"), out);
   return Ok{};
 }
@@ -461,31 +484,6 @@ void Loader::overlap(RendezvousStep& step, uint32_t info) {
   program_.infos[info].overlapped = true;
   overlappedOf_[step.op] = {number, info};
   numJoins_ = std::max<size_t>(numJoins_, number + 1);
-}
-
-// A step that cannot be captured ends the graph, and a graph must not end with a collective in flight: joins
-// are inserted before such a step.
-void Loader::joinBeforeGraphsEnd(StepList& steps) {
-  const GraphBackend* graphs = backend_.graphs();
-  if (!graphs || numJoins_ == 0) return;
-  StepList out;
-  std::vector<Step> open;
-  for (const Step& s : steps) {
-    const bool kept = s.kind != ProgramStepKind::Gemm ||
-                      std::ranges::all_of(program_.gemms[s.index].at, [&](const Backend::Placed& at) {
-                        return at.parts == 0 || graphs->canKeep(at.step);
-                      });
-    if (!kept) out.insert(out.end(), open.begin(), open.end()), open.clear();
-    if (s.kind == ProgramStepKind::Collective && program_.rendezvousSteps[s.index].overlapped)
-      open.push_back({ProgramStepKind::Join, *program_.rendezvousSteps[s.index].overlapped, s.info});
-    const auto joined = [&](const Step& j) { return s.kind == ProgramStepKind::Join && j.index == s.index; };
-    const auto its = std::ranges::find_if(open, joined);
-    if (s.kind == ProgramStepKind::Join && its == open.end()) continue; // already joined
-    if (its != open.end()) open.erase(its);
-    out.push_back(s);
-    for (StepList* inner : innerLists(program_, s)) joinBeforeGraphsEnd(*inner);
-  }
-  steps = std::move(out);
 }
 
 Status Loader::readPlan() {
@@ -593,7 +591,8 @@ Status Loader::load() {
     if (Status s = placer.place(step, program_.gemms.emplace_back()); !s) return s;
   for (const RendezvousStep& step : program_.rendezvousSteps)
     if (Status s = placer.place(step); !s) return s;
-  for (DeviceProgram& own : program_.programs) joinBeforeGraphsEnd(own.steps);
+  if (backend_.graphs() && numJoins_ > 0)
+    for (DeviceProgram& own : program_.programs) joinBeforeGraphsEnd(program_, *backend_.graphs(), own.steps);
   return numJoins_ > 0 ? backend_.overlap()->prepareJoins(numJoins_) : Status(Ok{});
 }
 

@@ -38,12 +38,14 @@ private:
   void number(RendezvousStep& step, uint32_t index);
   Status done(OpId o, StepList& out);
   void overlap(RendezvousStep& step, uint32_t info);
-  void joinBeforeGraphsEnd(StepList& steps);
   Status loadTime(OpId o);
   Status cond(OpId o, StepList& out);
   Status whileLoop(OpId o, StepList& out);
   Status forLoop(OpId o, StepList& out);
   Result<ForStep::Bound> bound(ValueId v);
+  // Of a predicate or bound at `offset`, of the control step that has these lists; changes the offset.
+  void agree(int64_t& offset, DType dtype, std::initializer_list<const StepList*> lists, OpId o,
+             StepList& out);
   // Parallel copies: all sources are read before any destination is written, with temporaries if they
   // overlap.
   struct CopyPair {

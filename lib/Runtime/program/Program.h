@@ -30,6 +30,12 @@ struct RendezvousStep {
   CollectivePlan plan; // for a host op: one group of all devices
   OpId op;
   bool host = false;
+  // A decision that devices agree on before the control step `op`: offsets of the one of the first device, and of the
+  // result.
+  struct Agreement {
+    int64_t from = 0, to = 0;
+  };
+  std::optional<Agreement> agrees;
   uint32_t program = 0;             // index of its function
   std::vector<uint32_t> rendezvous; // by group of the plan, as far as the function runs on its devices
   // A host op of several processes: the operands of all devices, [device * numOperands + k].

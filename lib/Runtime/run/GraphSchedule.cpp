@@ -17,11 +17,6 @@ bool isControl(const Step& s) {
          s.kind == ProgramStepKind::For;
 }
 
-int64_t rootOf(std::vector<int64_t>& parent, int64_t p) {
-  while (parent[static_cast<size_t>(p)] != p) p = parent[static_cast<size_t>(p)];
-  return p;
-}
-
 } // namespace
 
 GraphSchedule::GraphSchedule(Module& m, const Program& program, Backend& backend, GraphBackend& graphs,
@@ -91,33 +86,11 @@ Status GraphSchedule::compile(const StepList& steps, const ForStep* within) {
   return Ok{};
 }
 
-// Merges the leaders of devices that share a collective in these steps, at any depth.
-void GraphSchedule::joinRendezvous(const StepList& steps, Leaders& leaders) const {
-  for (const Step& s : steps) {
-    if (s.kind == ProgramStepKind::Cond)
-      for (const StepList& branch : program_.conds[s.index].branch) joinRendezvous(branch, leaders);
-    if (s.kind == ProgramStepKind::While) {
-      joinRendezvous(program_.whiles[s.index].condition, leaders);
-      joinRendezvous(program_.whiles[s.index].body, leaders);
-    }
-    if (s.kind == ProgramStepKind::For) joinRendezvous(program_.fors[s.index].body, leaders);
-    if (s.kind == ProgramStepKind::Host) std::ranges::fill(leaders, 0); // a rendezvous of all devices
-    if (s.kind != ProgramStepKind::Collective || !program_.rendezvousSteps[s.index].plan.synchronizes())
-      continue;
-    for (const CollectiveGroup& g : program_.rendezvousSteps[s.index].plan.groups)
-      for (int64_t p : g.coordinates) {
-        const int64_t a = rootOf(leaders, g.coordinates[0]), b = rootOf(leaders, p);
-        leaders[static_cast<size_t>(std::max(a, b))] = std::min(a, b);
-      }
-  }
-}
-
-const GraphSchedule::Leaders& GraphSchedule::leadersOf(const Step& step) {
-  auto [at, made] = leaders_.try_emplace(&step, all_);
+const Leaders& GraphSchedule::leadersOf(const Step& step) {
+  auto [at, made] = leaders_.try_emplace(&step);
   if (made) {
     const StepList one(1, step);
-    joinRendezvous(one, at->second);
-    for (int64_t& p : at->second) p = rootOf(at->second, p);
+    at->second = leadersIn(program_, {&one});
   }
   return at->second;
 }

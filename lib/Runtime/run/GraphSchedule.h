@@ -5,7 +5,7 @@
 // control flow, become conditional graph nodes if the backend has them; else the host
 // reads their predicates. In both cases one predicate decides for all devices with a rendezvous inside, so
 // that they never diverge.
-#include "program/Program.h"
+#include "program/StepLists.h"
 
 #include <map>
 #include <unordered_map>
@@ -33,15 +33,12 @@ private:
     std::optional<uint32_t> graph; // over all devices
   };
   using List = std::vector<Item>;
-  // By device: the device whose predicate or bound decides for it.
-  using Leaders = std::vector<int64_t>;
 
   GraphSchedule(Module& m, const Program& program, Backend& backend, GraphBackend& graphs, Options options);
   // `within`: the loop whose body this is, or null.
   [[nodiscard]] Status compile(const StepList& steps, const ForStep* within);
   [[nodiscard]] Status placeStacked(const Step& step, const ForStep& loop);
   [[nodiscard]] bool canKeep(const Step& step);
-  void joinRendezvous(const StepList& steps, Leaders& leaders) const;
   [[nodiscard]] const Leaders& leadersOf(const Step& step);
 
   [[nodiscard]] Status runList(const StepList& steps, const Coordinates& active, int64_t iteration);

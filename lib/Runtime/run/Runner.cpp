@@ -433,8 +433,23 @@ Result<int64_t> Runner::readNumber(int64_t coordinate, int64_t offset, DType dty
   return read;
 }
 
+bool Runner::defers(int64_t coordinate) {
+  if (!backend_.asynchronous() || program_.numHere() == program_.numDevices()) return false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (queue_.empty()) return false;
+  }
+  const auto busy = backend_.busy(coordinate);
+  if (busy && *busy) push({Work::Advance, static_cast<int32_t>(coordinate), 0});
+  return busy && *busy; // an error will be that of the read
+}
+
 bool Runner::enter(int64_t coordinate, const Step& s) {
   Device& d = device(coordinate);
+  if (defers(coordinate)) {
+    --d.frames.back().next;
+    return false;
+  }
   Frame f;
   if (s.kind == ProgramStepKind::Cond) {
     const CondStep& c = program_.conds[s.index];
@@ -484,6 +499,11 @@ std::vector<Executable::Iteration> Runner::iterations(int64_t coordinate) const 
 bool Runner::startIteration(int64_t coordinate, Frame& f) {
   const int32_t index = static_cast<int32_t>(f.lo + f.iteration);
   std::byte* to = program_.address(coordinate, program_.fors[f.control].index);
+  GraphBackend* const graphs = program_.numHere() < program_.numDevices() ? backend_.graphs() : nullptr;
+  if (graphs) { // without waiting
+    if (Status s = graphs->writeIndex(coordinate, to, index); !s) return fail(s.error(), nullptr), false;
+    return f.next = 0, true;
+  }
   if (Status s = backend_.write(coordinate, to, std::as_bytes(std::span(&index, 1))); !s)
     return fail(s.error(), nullptr), false;
   f.next = 0;
@@ -503,6 +523,7 @@ bool Runner::nextFrame(int64_t coordinate) {
   }
   if (f.kind == Frame::Condition) {
     const WhileStep& w = program_.whiles[f.control];
+    if (defers(coordinate)) return false;
     auto again = readNumber(coordinate, w.predicate, DType::Bool);
     if (!again) return fail(again.error(), d.current), false;
     if (*again != 0 && w.maxIterations >= 0 && f.iteration >= w.maxIterations)

@@ -124,6 +124,9 @@ private:
   bool enter(int64_t coordinate, const Step& s);
   bool nextFrame(int64_t coordinate); // at the end of a list; false if the device is done
   bool startIteration(int64_t coordinate, Frame& f);
+  // Whether a device is to go on later, because reading its memory would keep others of this process waiting, for which
+  // other processes may wait.
+  [[nodiscard]] bool defers(int64_t coordinate);
   Result<int64_t> readNumber(int64_t coordinate, int64_t offset, DType dtype);
   void ended(int64_t coordinate, const Step& s, uint64_t rendezvous = 0, int64_t workNs = 0);
   void push(Work w);

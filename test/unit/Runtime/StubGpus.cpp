@@ -187,7 +187,9 @@ TEST_F(StubDriver, StreamsAndMemoryBelongToTheirDevice) {
 TEST_F(StubDriver, RanksThatCallDifferentCollectivesAreAnError) {
   auto nccl = Nccl::open();
   ASSERT_TRUE(nccl) << nccl.error().message;
-  auto ranks = nccl->create(gpus);
+  auto id = nccl->newId();
+  ASSERT_TRUE(id) << id.error().message;
+  auto ranks = nccl->create(gpus, *id, 0, static_cast<int>(gpus.size()));
   ASSERT_TRUE(ranks) << ranks.error().message;
   ASSERT_TRUE(nccl->allReduce((*ranks)[0], memory.get, memory.get, 4, DType::F32, NcclOp::Sum, streams[0]));
   auto other = nccl->allReduce((*ranks)[1], memory.get, memory.get, 8, DType::F32, NcclOp::Sum, streams[2]);

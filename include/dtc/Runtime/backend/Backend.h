@@ -237,6 +237,8 @@ public:
 
   // Whether steps only enqueue work, so that one worker can keep all devices busy.
   [[nodiscard]] virtual bool asynchronous() const { return false; }
+  // If asynchronous(): whether a device has enqueued work that is not complete, so that reading its memory waits.
+  [[nodiscard]] virtual Result<bool> busy(int64_t) { return false; }
   [[nodiscard]] virtual GraphBackend* graphs() { return nullptr; }
   [[nodiscard]] virtual OverlapBackend* overlap() { return nullptr; }
   [[nodiscard]] virtual RebindBackend* rebinding() { return nullptr; }

@@ -61,6 +61,7 @@ struct CollectivePlan {
   std::string where; // source location of the op, for errors: "gpt.dt:12: 'all_reduce'"; may be empty
   std::vector<CollectiveGroup> groups;
   std::vector<uint32_t> groupOf, memberOf; // by device
+  bool host = false;                       // of the operands of a host op, to memory of the host
   // Whether values are rounded to a narrower communication dtype.
   [[nodiscard]] bool rounds() const;
   // Whether it needs a rendezvous; false for AllSlice and groups of one device.

@@ -77,7 +77,19 @@ struct ProcessCommunicatorOptions {
   // When a run fails, the latest collectives of process R are written to dump-R.json if this is dump.json; empty: not.
   std::string dump;
 };
-[[nodiscard]] std::unique_ptr<Communicator>
+// Also what another communicator needs, whose devices are in several processes too.
+class ProcessCommunicator : public Communicator {
+public:
+  // For the dump: a group of a collective that the other one executes, by `library`; returns its number. All processes
+  // declare all groups in the same order.
+  [[nodiscard]] virtual uint32_t declare(const CollectivePlan&, const CollectiveGroup&,
+                                         const std::string& library) = 0;
+  // The devices of this process have arrived; returns the number of this arrival, for completed().
+  virtual uint64_t arrived(uint32_t number) = 0;
+  virtual void completed(uint64_t arrival) = 0;
+  virtual void dump() = 0;
+};
+[[nodiscard]] std::unique_ptr<ProcessCommunicator>
 makeProcessCommunicator(Processes& processes, int64_t perProcess, const ProcessCommunicatorOptions& options);
 
 } // namespace dtc

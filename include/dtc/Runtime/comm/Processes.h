@@ -69,6 +69,15 @@ public:
   [[nodiscard]] Status failure() const;
   // Tells the other processes that this one cannot go on; their exchanges are done.
   void fail(int code, const std::string& why);
+  // What this process waits for on its GPUs, and since when (steady clock, ns): for inquiries; after the time limit, the
+  // run fails. `what`: "1,3 gpt.dt:12: 'all_reduce'", the processes and the collective; empty: not for others.
+  struct Wait {
+    int64_t sinceNs = 0;
+    std::string what;
+  };
+  void waits(std::optional<Wait> wait);
+  // Something suggests that a process has failed: the run fails, as `reason` if all answer.
+  void suspect(const std::string& reason);
   // This process uses MPI no longer when it returns: failure() is set, and no message that was started is read or written
   // any more. The others have been told, or know.
   void endUse(const std::string& why);
@@ -107,6 +116,9 @@ private:
   std::unique_ptr<Impl> impl_;
   std::optional<Problem> problem_;
 };
+
+// Whether a launcher of MPI has started this process with others: mpirun, or srun with PMI, by their variables.
+[[nodiscard]] bool startedByMpi();
 
 // The devices of a mesh that this process runs.
 struct DeviceSlice {

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 
 namespace dtc {
 namespace {
@@ -53,8 +54,10 @@ public:
   // refer to buffers used by them.
   ~CudaBackend() override { graphs_.clear(), comm_.reset(); }
   // Error (Machine): see NcclCommunicator::make.
-  Status useNccl(const Nccl& library, const CudaOptions& options) {
-    DTC_TRY(auto nccl, NcclCommunicator::make(library, *queue_, {options.timeoutSeconds, options.dump}));
+  Status useNccl(const Nccl& library, const CudaOptions& options, const std::string& fewGpus) {
+    DTC_TRY(auto nccl,
+            NcclCommunicator::make(library, *queue_,
+                                   {options.timeoutSeconds, options.dump, options.processes, fewGpus}));
     nccl_ = nccl.get();
     nccl_->dropGraphsBy([this] {
       for (CudaDeviceQueue::Graph& graph : graphs_) graph.parts.clear();
@@ -68,7 +71,7 @@ public:
   std::string describe() const override { return about_; }
   KernelOptions kernelOptions() const override {
     if (target_) return {.target = *target_, .otherSchedules = true};
-    const CudaDeviceInfo& gpu = queue_->device(0).info();
+    const CudaDeviceInfo& gpu = queue_->device(queue_->all()[0]).info();
     Target t = *targetNamed(gpu.arch());
     t.gemmRelu = relu_;
     if (!useCudnn_ || !Cudnn::found()) t.attentionDTypes = t.convDTypes = 0;
@@ -81,6 +84,8 @@ public:
   Result<std::byte*> allocate(int64_t coordinate, int64_t bytes) override;
   Status write(int64_t coordinate, std::byte* to, std::span<const std::byte> from) override {
     if (!indices_.empty()) indices_.erase({coordinate, to});
+    if (nccl_)
+      if (Status s = nccl_->finish(coordinate); !s) return s;
     return onStream(coordinate, true, [&](const CudaDevice& d, const CudaStream& s) {
       return d.copyIn(to, from.data(), from.size(), s);
     });
@@ -119,6 +124,10 @@ public:
       (void)queue_->synchronize();
   }
   bool asynchronous() const override { return true; }
+  Result<bool> busy(int64_t coordinate) override {
+    DTC_TRY(const bool idle, queue_->idle(coordinate));
+    return !idle;
+  }
   Status waitForStream(void* stream) override { return queue_->waitForStream(stream); }
 
   Result<uint32_t> mark(int64_t coordinate) override;
@@ -499,7 +508,7 @@ Status CudaBackend::runGemm(uint32_t step, uint32_t, int worker) {
 }
 
 Result<uint32_t> CudaBackend::mark(int64_t coordinate) {
-  auto& first = firstMark_[static_cast<size_t>(coordinate)];
+  auto& first = firstMark_[queue_->indexOf(coordinate)];
   if (!first)
     if (Status s = queue_->occupy(coordinate); !s) return s.error();
   DTC_TRY(auto event, queue_->mark(coordinate));
@@ -511,7 +520,7 @@ Result<uint32_t> CudaBackend::mark(int64_t coordinate) {
 
 Result<int64_t> CudaBackend::reached(uint32_t mark) const {
   const auto& [coordinate, event] = marks_[mark];
-  const CudaEvent& first = marks_[*firstMark_[static_cast<size_t>(coordinate)]].second;
+  const CudaEvent& first = marks_[*firstMark_[queue_->indexOf(coordinate)]].second;
   DTC_TRY(auto ms, queue_->device(coordinate).milliseconds(first, event));
   return static_cast<int64_t>(static_cast<double>(ms) * 1e6);
 }
@@ -520,6 +529,10 @@ Result<int64_t> CudaBackend::reached(uint32_t mark) const {
 
 Result<std::unique_ptr<Backend>> makeCudaBackend(const Nvrtc& nvrtc, const CudaOptions& o) {
   DTC_TRY(auto driver, CudaDriver::open(o.driver));
+  std::vector<int> ordinals(std::min(driver.devices().size(), static_cast<size_t>(o.numDevices)));
+  std::iota(ordinals.begin(), ordinals.end(), 0);
+  const int64_t each = o.processes ? o.numDevices / o.processes->size() : o.numDevices;
+  const int64_t first = o.processes ? o.processes->rank() * each : 0;
   const size_t gpus = driver.devices().size();
   const bool enough = gpus >= static_cast<size_t>(o.numDevices);
   std::optional<Nccl> library;
@@ -535,9 +548,17 @@ Result<std::unique_ptr<Backend>> makeCudaBackend(const Nvrtc& nvrtc, const CudaO
     else
       why = ": " + opened.error().message;
   }
-  DTC_TRY(auto devices, openGpus(driver, std::min(gpus, static_cast<size_t>(o.numDevices))));
-  DTC_TRY(auto queue, CudaDeviceQueue::make(std::move(devices), o.numDevices, nvrtc));
+  std::string few;
+  if (o.processes) {
+    DTC_TRY(auto own, gpusOfProcess(*o.processes, driver.devices(), each));
+    ordinals = std::move(own.ordinals), few = std::move(own.few);
+  }
+  DTC_TRY(auto devices, openGpus(driver, ordinals));
+  DTC_TRY(auto queue, CudaDeviceQueue::make(std::move(devices), {first, first + each}, nvrtc));
   std::string about = queue->layoutText() + ", collectives by ";
+  if (o.processes)
+    about = counted(static_cast<size_t>(o.numDevices), "device") + " in " +
+            std::to_string(o.processes->size()) + " processes; in the first, " + about;
   if (library) {
     const bool amd = library->path().find("librccl") != std::string::npos;
     about += (amd ? "RCCL " : "NCCL ") + library->version() + " (--comm nccl)";
@@ -548,7 +569,7 @@ Result<std::unique_ptr<Backend>> makeCudaBackend(const Nvrtc& nvrtc, const CudaO
   }
   auto made = std::make_unique<CudaBackend>(nvrtc, std::move(queue), about + why, o);
   if (library) {
-    if (Status s = made->useNccl(*library, o); !s) return s.error();
+    if (Status s = made->useNccl(*library, o, few); !s) return s.error();
   } else {
     made->useOwn();
   }

@@ -17,7 +17,8 @@ bool CudaDecisions::possible(Group coordinates) {
 bool CudaDecisions::load() {
   if (!gpus_.empty()) return whyNot_.empty();
   gpus_.resize(queue_.numGpus());
-  for (int64_t p = 0; p < queue_.count() && whyNot_.empty(); ++p) {
+  for (int64_t p : queue_.all()) {
+    if (!whyNot_.empty()) break;
     Gpu& gpu = gpus_[queue_.gpuOf(p)];
     if (gpu.module.get) continue;
     const CudaDevice& d = queue_.device(p);
@@ -39,7 +40,7 @@ Status CudaDecisions::prepare(size_t depth, size_t counters) {
   if (!words_.empty()) return Ok{};
   if (Status s = queue_.reserveBodies(depth); !s) return s;
   const size_t bytes = (kCounters + counters) * sizeof(uint32_t);
-  for (int64_t p = 0; p < queue_.count(); ++p) {
+  for (int64_t p : queue_.all()) {
     const CudaDevice& d = queue_.device(p);
     DTC_TRY(auto memory, d.allocate(bytes));
     words_.push_back(memory);
@@ -142,7 +143,7 @@ Status CudaDecisions::count(Group coordinates, std::span<std::byte* const> indic
 Result<GraphBackend::Decided> CudaDecisions::decided() {
   GraphBackend::Decided out;
   uint64_t asked = 0;
-  for (int64_t p = 0; p < queue_.count(); ++p) {
+  for (int64_t p : queue_.all()) {
     uint32_t got[kCounters] = {};
     Status s = queue_.start(p, [&](const CudaDevice& d, const CudaStream& stream) {
       return d.copyOut(got, words(p), sizeof got, stream);

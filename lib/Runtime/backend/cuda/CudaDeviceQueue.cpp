@@ -4,11 +4,12 @@ namespace dtc {
 constexpr int64_t kThreads = 256; // threads per block of collective kernels
 
 Result<std::unique_ptr<CudaDeviceQueue>> CudaDeviceQueue::make(std::vector<CudaDevice> gpus,
-                                                               int64_t numDevices, const Nvrtc& nvrtc) {
+                                                               DeviceSlice devices, const Nvrtc& nvrtc) {
   std::unique_ptr<CudaDeviceQueue> made(new CudaDeviceQueue(std::move(gpus), nvrtc));
-  for (int64_t p = 0; p < numDevices; ++p) {
+  made->first_ = devices.begin;
+  for (int64_t p = devices.begin; p < devices.end; ++p) {
     DeviceState state;
-    state.gpu = static_cast<size_t>(p) * made->gpus_.size() / static_cast<size_t>(numDevices);
+    state.gpu = made->indexOf(p) * made->gpus_.size() / static_cast<size_t>(devices.end - devices.begin);
     DTC_TRY(auto lane, made->lane(state.gpu, false));
     state.lanes.push_back(std::move(lane));
     made->devices_.push_back(std::move(state));
@@ -17,10 +18,10 @@ Result<std::unique_ptr<CudaDeviceQueue>> CudaDeviceQueue::make(std::vector<CudaD
   return made;
 }
 
-Result<std::vector<CudaDevice>> openGpus(const CudaDriver& driver, size_t count) {
+Result<std::vector<CudaDevice>> openGpus(const CudaDriver& driver, std::span<const int> ordinals) {
   std::vector<CudaDevice> out;
-  for (size_t i = 0; i < count; ++i) {
-    DTC_TRY(auto device, CudaDevice::open(driver, static_cast<int>(i)));
+  for (const int ordinal : ordinals) {
+    DTC_TRY(auto device, CudaDevice::open(driver, ordinal));
     out.push_back(device);
   }
   return out;
@@ -126,6 +127,7 @@ Result<size_t> CudaDeviceQueue::connect(const CudaDriver& driver) {
 }
 
 Status CudaDeviceQueue::reserve(int64_t coordinate, int64_t bytes) {
+  if (!slice().contains(coordinate)) return Ok{};
   if (static_cast<int64_t>(at(coordinate).room.bytes) >= bytes) return Ok{};
   auto memory =
       device(coordinate).allocate(static_cast<size_t>(bytes)); // no enqueued work uses the old memory
@@ -164,10 +166,10 @@ Status CudaDeviceQueue::waitForStream(void* stream) {
   CudaStream theirs;
   theirs.get = stream; // without an owner: it is not destroyed here
   if (!external_) {
-    DTC_TRY(external_, device(0).event());
+    DTC_TRY(external_, device(first_).event());
   }
-  if (Status s = device(0).record(*external_, theirs); !s) return s;
-  for (int64_t p = 0; p < count(); ++p)
+  if (Status s = device(first_).record(*external_, theirs); !s) return s;
+  for (int64_t p : all_)
     if (Status s =
             start(p, [&](const CudaDevice& d, const CudaStream& own) { return d.wait(own, *external_); });
         !s)
@@ -273,7 +275,7 @@ Status CudaDeviceQueue::leaveBody(std::span<const int64_t> coordinates) {
 
 Status CudaDeviceQueue::beginCapture(bool together) {
   for (DeviceState& p : devices_) p.now().recorded = false; // events from outside are invalid in the capture
-  for (int64_t p = 0; p < (together ? 1 : count()); ++p)
+  for (int64_t p = first_; p < first_ + (together ? 1 : count()); ++p)
     if (Status s = device(p).beginCapture(stream(p)); !s) return s;
   return together ? spread(all_) : Status(Ok{});
 }
@@ -287,7 +289,7 @@ Result<CudaDeviceQueue::Graph> CudaDeviceQueue::endCapture(bool together) {
   std::optional<Error> wrong;
   if (!joined) wrong = joined.error();
   std::vector<CudaCapture> captured;
-  for (int64_t p = 0; p < (together ? 1 : count()); ++p) {
+  for (int64_t p = first_; p < first_ + (together ? 1 : count()); ++p) {
     auto part = device(p).endCapture(stream(p));
     if (part)
       captured.push_back(*part);
@@ -297,7 +299,7 @@ Result<CudaDeviceQueue::Graph> CudaDeviceQueue::endCapture(bool together) {
   for (DeviceState& p : devices_) p.now().recorded = false;
   if (wrong) return *wrong;
   for (size_t i = 0; i < captured.size(); ++i) {
-    const auto coordinate = static_cast<int64_t>(i);
+    const int64_t coordinate = first_ + static_cast<int64_t>(i);
     DTC_TRY(auto part, device(coordinate).instantiate(captured[i], stream(coordinate)));
     graph.parts.push_back(part);
   }
@@ -308,7 +310,7 @@ Status CudaDeviceQueue::launch(const Graph& graph) {
   if (graph.together)
     if (Status s = gather(all_); !s) return s;
   for (size_t i = 0; i < graph.parts.size(); ++i) {
-    const auto coordinate = static_cast<int64_t>(i);
+    const int64_t coordinate = first_ + static_cast<int64_t>(i);
     Status s = start(coordinate,
                      [&](const CudaDevice& d, const CudaStream& to) { return d.launch(graph.parts[i], to); });
     if (!s) return s;
@@ -340,11 +342,11 @@ static std::string countText(int64_t n, const char* what) {
 
 std::string CudaDeviceQueue::layoutText() const {
   std::string text = countText(count(), "device") + " on " +
-                     countText(static_cast<int64_t>(numGpus()), "GPU") + " (" + device(0).info().name;
+                     countText(static_cast<int64_t>(numGpus()), "GPU") + " (" + device(first_).info().name;
   if (numGpus() == 1 || numGpus() == static_cast<size_t>(count())) return text + ")";
   text += "; devices ";
-  for (int64_t p = 0, first = 0; p < count(); ++p) {
-    const bool last = p + 1 == count();
+  for (int64_t p = first_, first = first_; p < first_ + count(); ++p) {
+    const bool last = p + 1 == first_ + count();
     if (!last && gpuOf(p + 1) == gpuOf(p)) continue;
     text += std::to_string(first) + (first < p ? "-" + std::to_string(p) : "") + (last ? ")" : ", ");
     first = p + 1;

@@ -4,6 +4,7 @@
 #include "backend/DeviceCollectives.h"
 #include "dtc/Cuda/CudaDriver.h"
 #include "dtc/Cuda/Nvrtc.h"
+#include "dtc/Runtime/comm/Processes.h"
 #include <map>
 #include <set>
 
@@ -14,19 +15,24 @@ inline constexpr size_t kMaxWorkspaceBytes = size_t{1} << 30;
 // Rounded up to the alignment of device allocations.
 [[nodiscard]] inline size_t alignedBytes(size_t bytes) { return (bytes + 255) / 256 * 256; }
 
-// The first `count` GPUs of the driver.
-[[nodiscard]] Result<std::vector<CudaDevice>> openGpus(const CudaDriver& driver, size_t count);
+[[nodiscard]] Result<std::vector<CudaDevice>> openGpus(const CudaDriver& driver,
+                                                       std::span<const int> ordinals);
 
 // Not thread-safe.
 class CudaDeviceQueue final : public DeviceQueue {
 public:
-  // Assigns devices to GPUs in equal contiguous ranges: p of n to gpus[p * gpus.size() / n]. `nvrtc` must
-  // outlive it.
+  // Assigns the devices of this process to GPUs in equal contiguous ranges: p of n to gpus[p * gpus.size() / n].
+  // `nvrtc` must outlive it.
   [[nodiscard]] static Result<std::unique_ptr<CudaDeviceQueue>> make(std::vector<CudaDevice> gpus,
-                                                                     int64_t numDevices, const Nvrtc& nvrtc);
+                                                                     DeviceSlice devices, const Nvrtc& nvrtc);
   // "8 devices on 2 GPUs (NVIDIA H200; devices 0-3, 4-7)".
   [[nodiscard]] std::string layoutText() const;
   [[nodiscard]] int64_t count() const { return static_cast<int64_t>(devices_.size()); }
+  // The devices of this process.
+  [[nodiscard]] const std::vector<int64_t>& all() const { return all_; }
+  [[nodiscard]] DeviceSlice slice() const { return {first_, first_ + count()}; }
+  // The index of a device among them.
+  [[nodiscard]] size_t indexOf(int64_t coordinate) const { return static_cast<size_t>(coordinate - first_); }
   [[nodiscard]] size_t numGpus() const { return gpus_.size(); }
   [[nodiscard]] const CudaDevice& device(int64_t coordinate) const { return gpus_[at(coordinate).gpu]; }
   [[nodiscard]] size_t gpuOf(int64_t coordinate) const { return at(coordinate).gpu; }
@@ -96,6 +102,8 @@ public:
   Status copyBetween(int64_t coordinate, std::byte* to, int64_t toCoordinate, const std::byte* from,
                      int64_t fromCoordinate, int64_t bytes) override;
   bool reaches(int64_t coordinate, int64_t other) const override {
+    // Nothing is copied from or to devices of other processes.
+    if (!slice().contains(coordinate) || !slice().contains(other)) return true;
     return gpuOf(coordinate) == gpuOf(other) || reaches_.contains({gpuOf(coordinate), gpuOf(other)});
   }
   Status reserve(int64_t coordinate, int64_t bytes) override;
@@ -123,10 +131,8 @@ private:
     [[nodiscard]] const Lane& now() const { return (overlapped ? commLanes : lanes)[depth]; }
   };
   CudaDeviceQueue(std::vector<CudaDevice> gpus, const Nvrtc& nvrtc) : gpus_(std::move(gpus)), nvrtc_(nvrtc) {}
-  DeviceState& at(int64_t coordinate) { return devices_[static_cast<size_t>(coordinate)]; }
-  [[nodiscard]] const DeviceState& at(int64_t coordinate) const {
-    return devices_[static_cast<size_t>(coordinate)];
-  }
+  DeviceState& at(int64_t coordinate) { return devices_[indexOf(coordinate)]; }
+  [[nodiscard]] const DeviceState& at(int64_t coordinate) const { return devices_[indexOf(coordinate)]; }
   [[nodiscard]] Result<Lane> lane(size_t gpu, bool overlapped) const;
   [[nodiscard]] Status growLanes(DeviceState& p, std::vector<Lane>& lanes, size_t depth) const;
   // A lane's event, after all its enqueued work.
@@ -136,6 +142,7 @@ private:
   std::optional<CudaEvent> external_; // of waitForStream()
   std::vector<CudaMemory> occupied_;  // by GPU, allocated by the first occupy()
   const Nvrtc& nvrtc_;
+  int64_t first_ = 0;
   std::vector<DeviceState> devices_;
   std::set<std::pair<size_t, size_t>> reaches_; // pairs (a, b): kernels on GPU a can access memory of GPU b
   std::vector<int64_t> all_;                    // all devices

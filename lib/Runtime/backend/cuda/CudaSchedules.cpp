@@ -19,7 +19,8 @@ static std::string renamed(const std::string& text, const std::string& from, con
 }
 
 Status CudaSchedules::compile(const std::vector<KernelSource>& kernels) {
-  DTC_TRY(auto code, nvrtc_.codeFor(queue_.device(0).info().major, queue_.device(0).info().minor));
+  DTC_TRY(auto code, nvrtc_.codeFor(queue_.device(queue_.all()[0]).info().major,
+                                    queue_.device(queue_.all()[0]).info().minor));
   arch_ = code.arch;
   DTC_TRY(auto fitted, fitKernels(nvrtc_, kernels, arch_));
   std::vector<SourceUnit> units;

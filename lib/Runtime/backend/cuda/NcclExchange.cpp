@@ -143,9 +143,10 @@ template <class Call> Status NcclExchange::inGroup(const Call& call) {
   if (Status s = nccl_.beginGroup(); !s) return s;
   Status done = Ok{};
   for (size_t m = 0; m < members() && done; ++m)
-    done = queue_.start(coordinate(m), [&](const CudaDevice&, const CudaStream& stream) {
-      return Status(call(m, ranks_[m], stream));
-    });
+    if (isHere(m))
+      done = queue_.start(coordinate(m), [&](const CudaDevice&, const CudaStream& stream) {
+        return Status(call(m, ranks_[m], stream));
+      });
   const Status ended = nccl_.endGroup(); // also after an error: groups are per thread
   return done ? ended : done;
 }
@@ -162,6 +163,7 @@ Status NcclExchange::rearrange(size_t member, const BlockKernel& kernel, std::by
 }
 
 Status NcclExchange::pack(size_t member, const BlockCopy& b, std::byte* to) {
+  if (!isHere(member)) return Ok{};
   BlockCopy packed = b;
   packed.targetRow = b.length, packed.targetSlab = b.rows * b.length;
   const int64_t width = plan_.widths[b.operand];
@@ -170,6 +172,7 @@ Status NcclExchange::pack(size_t member, const BlockCopy& b, std::byte* to) {
 }
 
 Status NcclExchange::unpack(size_t member, const BlockCopy& b, const std::byte* from) {
+  if (!isHere(member)) return Ok{};
   BlockCopy packed = b;
   packed.sourceRow = b.length, packed.sourceSlab = b.rows * b.length;
   const int64_t width = plan_.widths[b.operand];
@@ -297,7 +300,7 @@ Status NcclExchange::moveData() {
             !s)
           return s;
     for (const BlockCopy& b : group_.members[m].blocks) {
-      if (b.elements() == 0) continue;
+      if (b.elements() == 0 || (!isHere(m) && !isHere(b.from))) continue;
       const int64_t width = plan_.widths[b.operand], bytes = b.elements() * commBytes(b);
       if (b.from == m && !comm_.packs && !comm_.unpacks && !(sourceIsPacked(b) && targetIsPacked(b))) {
         // A member's own shard is copied once, between its two layouts.
@@ -324,7 +327,7 @@ Status NcclExchange::moveData() {
   }
   // A member's own shard is copied locally.
   for (const Move& v : list)
-    if (v.block->from == v.to)
+    if (v.block->from == v.to && isHere(v.to))
       if (Status s = queue_.copy(coordinate(v.to), v.target, v.source, v.bytes); !s) return s;
   auto called = inGroup([&](size_t m, const NcclRank& rank, const CudaStream& stream) {
     for (const Move& v : list) {

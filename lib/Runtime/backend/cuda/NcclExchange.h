@@ -30,7 +30,7 @@ public:
     std::span<std::byte* const> results;
     std::vector<std::byte*> sent, received; // by member, ncclStageBytes() each
   };
-  // `ranks`: by member.
+  // `ranks`, and the buffers: by member; of members in other processes, not set.
   NcclExchange(const Nccl& library, CudaDeviceQueue& queue, std::vector<NcclRank> ranks,
                const CollectivePlan& plan, const CollectiveGroup& group, Buffers buffers)
       : nccl_(library), queue_(queue), ranks_(std::move(ranks)), plan_(plan), group_(group),
@@ -50,6 +50,8 @@ private:
   [[nodiscard]] Status unpack(size_t member, const BlockCopy& block, const std::byte* from);
   [[nodiscard]] Status rearrange(size_t member, const BlockKernel& kernel, std::byte* to,
                                  const std::byte* from, const BlockCopy& block);
+  // Whether this process runs the member.
+  [[nodiscard]] bool isHere(size_t member) const { return queue_.slice().contains(coordinate(member)); }
   [[nodiscard]] size_t members() const { return group_.coordinates.size(); }
   [[nodiscard]] int64_t coordinate(size_t member) const { return group_.coordinates[member]; }
   [[nodiscard]] int64_t commBytes(const BlockCopy& b) const; // per element

@@ -4,6 +4,7 @@
 #include "dtc/Cuda/CudaDriver.h"
 #include "dtc/Cuda/Nvrtc.h"
 #include "dtc/Runtime/backend/Backend.h"
+#include "dtc/Runtime/comm/Processes.h"
 
 namespace dtc {
 
@@ -12,6 +13,8 @@ struct CudaOptions {
   // "local": devices are distributed over all GPUs. "nccl": one device per GPU; with fewer GPUs devices share
   // them, which NCCL may reject. "": nccl if each of several devices has its own GPU, else local.
   std::string comm;
+  Processes* processes =
+      nullptr; // that the devices are in, in equal contiguous ranges, by "nccl"; null: all in this one
   double timeoutSeconds = 600;         // for NCCL collectives
   std::string dump;                    // file for the flight recorder after a failure
   std::string driver = "libcuda.so.1"; // overridden by tests
