@@ -55,7 +55,8 @@ StandardPipeline standardPipeline(Level from, const StandardPipelineOptions& opt
     if (options.strictNonFinite) set("strict-nonfinite", "true");
     if (options.fixedReductionOrder && p.produces == Level::Propagated && from < p.produces)
       pipeline.propagate.push_back({findPass("fix-reduction-order"), {}});
-    if (!options.pipeline.empty() && options.pipeline != kNoPipeline && name == "split") {
+    if (!options.pipeline.empty() && options.pipeline != kNoPipeline && p.produces == Level::Split &&
+        p.needs < Level::Split) {
       PassStep stages{findPass("pipeline"), {{{"schedule", options.pipeline}}}};
       if (options.fixedReductionOrder) stages.options.values["order"] = "fixed";
       pipeline.lower.push_back(std::move(stages));
