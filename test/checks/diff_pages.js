@@ -42,6 +42,8 @@
     const press = (key) => document.body.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
     press("n");
     if (doc.changed && doc.causes.some((c) => c.rows.length) && state.selected[0] !== "r") say("keys", "n selects no line");
+    if (state.selected[0] === "r" && !byId("pane-source").querySelector(".drow.lit .cause, .drow.lit .prop, .drow.lit mark, .drow.lit .bad, .drow.lit .none")) say("keys", "n selects a line that shows no change");
+    if (timeText(-2.22638) !== "−" + timeText(2.22638)) say("times", "negative ones have another unit");
     press("Escape");
     if (state.selected) say("keys", "Escape does not end the selection");
     press("3");

@@ -85,6 +85,26 @@
         if (graph.box.querySelectorAll("g.node").length !== folded) say("graph", "a layer does not fold again");
       }
     }
+    if (p.graph) { // the key 0 shows all of it, whatever is unfolded
+      show("graph");
+      graph.open = new Set(p.graph.drawings.flatMap((d) => d.nodes).filter((n) => n.kind === "cluster").map((n) => n.drawing));
+      render(graph.box);
+      document.body.dispatchEvent(new KeyboardEvent("keydown", {key: "0", bubbles: true}));
+      const all = graph.box.getBoundingClientRect();
+      if ([...graph.box.querySelectorAll("g.node .shape")].some((n) => { const r = n.getBoundingClientRect(); return r.left < all.left - 1 || r.right > all.right + 1 || r.top < all.top - 1 || r.bottom > all.bottom + 1; })) say("graph", "the key 0 does not show the whole graph");
+      graph.open = new Set();
+      render(graph.box);
+      // A search finds boxes, also those in folded layers.
+      const made = p.graph.drawings.flatMap((d) => d.nodes).findLast((n) => n.backward && n.kind === "op");
+      if (made) {
+        byId("search").value = made.text[0];
+        byId("search").dispatchEvent(new Event("input"));
+        const one = graph.box.querySelector("g.node.found"), r = one && one.getBoundingClientRect();
+        if (!one || !one.textContent.includes(made.text[0]) || r.left > all.right || r.right < all.left) say("search", `the box '${made.text[0]}' is not found`);
+        byId("search").value = "", byId("search").dispatchEvent(new Event("input"));
+        select("");
+      }
+    }
     const closed = (sourcePane.groups || []).find((g) => g.toggle && !g.isOpen() && g.lines.length);
     if (closed) {
       closed.toggle(true);

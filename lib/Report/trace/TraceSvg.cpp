@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kMargin = 20, kWidth = 1000, kLine = 20; // of the drawing
 constexpr size_t kLeft = 190, kRight = kMargin + kWidth;  // the ends of rows of bars
 constexpr size_t kBar = 20, kStreamGap = 10, kMark = 4;   // heights of a bar, between streams, of marks
-constexpr size_t kMostDevices = 8, kMostOps = 15, kLetter = 6;
+constexpr size_t kMostDevices = 8, kMostOps = 15, kLetter = 7;
 
 std::string style() {
   std::string rules =

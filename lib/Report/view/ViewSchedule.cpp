@@ -127,32 +127,41 @@ Result<std::vector<ViewSchedule>> viewSchedules(Module& m, FuncId entry) {
   return out;
 }
 
+// Names of values differ at their end: both ends are kept.
+static std::string shortenedMiddle(const std::string& text, size_t width) {
+  if (text.size() <= width) return text;
+  const size_t kept = width > 3 ? width - 3 : 0, front = kept / 2;
+  return text.substr(0, front) + "..." + text.substr(text.size() - (kept - front));
+}
+
 std::string scheduleText(const ViewSchedule& s, size_t columns) {
-  size_t stream = 6, what = 4;
+  size_t stream = 6, what = 4, value = 5;
   int64_t max = 1;
   for (const auto& step : s.steps) {
     stream = std::max(stream, step.stream.size());
     what = std::max(what, step.kind.size());
+    value = std::max(value, step.value.size());
     max = std::max(max, step.live);
   }
-  const size_t fixed = 6 + stream + 2 + what + 2 + 11 + 2, bar = 20;
-  const size_t name = std::max<size_t>(columns > fixed + bar ? columns - fixed - bar : 0, 12);
-  auto cell = [](std::string text, size_t width) {
-    text = shortened(text, std::max<size_t>(width, 4));
-    return text + std::string(width - std::min(width, text.size()) + 2, ' ');
+  // Values first: the bar takes what they leave.
+  const size_t fixed = 7 + stream + 2 + what + 2 + 2 + 10, room = columns > fixed ? columns - fixed : 0;
+  const size_t name = std::clamp<size_t>(room, 12, std::max<size_t>(value, 12));
+  const size_t left = room > name + 1 ? std::min<size_t>(room - name - 1, 18) : 0, bar = left < 4 ? 0 : left;
+  auto cell = [](const std::string& text, size_t width) {
+    const std::string shown = shortenedMiddle(text, width);
+    return shown + std::string(width - std::min(width, shown.size()) + 2, ' ');
   };
   std::string text = s.title + "; arena " + bytesText(s.arena) + "\n" + " step  " + cell("stream", stream) +
-                     cell("what", what) + cell("value", name - 2) + "    in use\n";
+                     cell("what", what) + cell("value", name) + "    in use\n";
   for (size_t i = 0; i < s.steps.size(); ++i) {
     const auto& step = s.steps[i];
     std::string number = step.number < 0 ? "" : std::to_string(step.number), bytes = bytesText(step.live);
-    std::string line =
-        std::string(5 - std::min<size_t>(5, number.size()), ' ') + number + "  " + cell(step.stream, stream) +
-        cell(step.kind, what) + cell(step.value, name - 2) +
-        std::string(10 - std::min<size_t>(10, bytes.size()), ' ') + bytes + " " +
-        std::string(static_cast<size_t>(static_cast<double>(step.live) / static_cast<double>(max) *
-                                        static_cast<double>(bar - 2)),
-                    '#');
+    std::string line = std::string(5 - std::min<size_t>(5, number.size()), ' ') + number + "  " +
+                       cell(step.stream, stream) + cell(step.kind, what) + cell(step.value, name) +
+                       std::string(10 - std::min<size_t>(10, bytes.size()), ' ') + bytes + " " +
+                       std::string(static_cast<size_t>(static_cast<double>(step.live) /
+                                                       static_cast<double>(max) * static_cast<double>(bar)),
+                                   '#');
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   return text;

@@ -25,6 +25,7 @@ const byId = (id) => document.getElementById(id);
 
 function digits(v) { return v >= 100 ? v.toFixed(0) : v >= 10 ? v.toFixed(1) : v.toFixed(2); }
 function bytesText(b) {
+  if (b < 0) return "−" + bytesText(-b);
   for (const unit of ["B", "KiB", "MiB", "GiB", "TiB"]) {
     if (b < 1024 || unit === "TiB") return (unit === "B" ? Math.round(b) : digits(b)) + " " + unit;
     b /= 1024;
@@ -32,6 +33,7 @@ function bytesText(b) {
 }
 function timeText(us) {
   if (us === 0) return "0";
+  if (us < 0) return "−" + timeText(-us);
   if (us >= 1e6) return digits(us / 1e6) + " s";
   if (us >= 1e3) return digits(us / 1e3) + " ms";
   return us >= 1 ? digits(us) + " µs" : digits(us * 1e3) + " ns";
@@ -88,7 +90,11 @@ function axisColor(name) {
 const tint = (color, percent) => `color-mix(in srgb, ${color} ${percent}%, var(--page))`;
 const axisName = (a) => typeof a === "string" ? a : a.axis;
 // The keys of axes by their names, which may be those of sub-axes ("tp:(2)2").
-const axisKeys = (names) => names.map((n) => "a" + state.program.axes.indexOf(String(n).replace(/:.*/, "")));
+// Of several, the first key is that of all of them together: "a0+1".
+function axisKeys(names) {
+  const own = [...new Set(names.map((n) => state.program.axes.indexOf(String(n).replace(/:.*/, ""))))].sort((a, b) => a - b);
+  return [own.length > 1 ? "a" + own.join("+") : [], own.map((i) => "a" + i)].flat();
+}
 // More shards than that are told apart by their numbers.
 function shardColor(number, total) {
   if (total === 1 || total > mostShardColors) return "var(--box)";
@@ -130,7 +136,7 @@ function chip(id) {
     title: collectiveValue(c)}, collectiveText(c) + (c.messages > 1 ? " ×" + c.messages : ""));
 }
 
-// --- links. An element has keys: v3 a value, l12 a line, c1 a collective, k2 a kernel, d5 a device, a0 an axis,
+// --- links. An element has keys: v3 a value, l12 a line, c1 a collective, k2 a kernel, d5 a device, a0 an axis, a0+1 several,
 // s7 a step, b4 a buffer, p2 an index along the axis of a pipeline; m12, the buffers of a line, and q2, the boxes of an
 // index along the axis of a pipeline, are only lit. Of a page of diff: x0 a cause, r3 a row, g2 a sharding, m1 a collective,
 // t5 a computation. An element is lit if one of its keys is among those of the selection: related() and describe() belong to
@@ -146,8 +152,14 @@ function paint(root) {
     if (!key) continue;
     const wanted = mark === "hover" ? new Set([key]) : related(key);
     for (const one of root.querySelectorAll("[data-k]"))
-      if (one.dataset.k.split(" ").some((k) => wanted.has(k))) one.classList.add(mark);
+      if (isLit(one, wanted)) one.classList.add(mark);
   }
+}
+// A collective, a kernel or a step is not lit for its line alone if another one is meant.
+function isLit(one, wanted) {
+  const own = one.dataset.k.split(" "), kind = own[0][0];
+  if ("cks".includes(kind) && [...wanted].some((k) => k[0] === kind)) return own.some((k) => k[0] === kind && wanted.has(k));
+  return own.some((k) => wanted.has(k));
 }
 function visiblePanes() { return [...document.querySelectorAll(".pane")].filter((p) => p.offsetParent !== null); }
 function select(key, from) {
@@ -162,8 +174,11 @@ function reveal(pane, from) {
   if (state.selected && hooks && hooks.reveal) hooks.reveal(state.selected);
   paint(pane);
   if (!state.selected || (from && pane.contains(from))) return;
-  const lit = pane.querySelector(".lit");
-  if (lit && !lit.closest(".draw")) lit.scrollIntoView({block: "nearest"});
+  const all = [...pane.querySelectorAll(".lit")].filter((e) => e.offsetParent && !e.closest(".draw"));
+  const lit = all.find((e) => e.dataset.k.split(" ")[0] === state.selected) || all.find((e) => !e.classList.contains("layer")) || all[0];
+  if (!lit) return;
+  const head = pane.querySelector(".head"), r = lit.getBoundingClientRect(), of = pane.getBoundingClientRect();
+  if (r.top < of.top + (head ? head.offsetHeight : 0) || r.bottom > of.bottom) lit.scrollIntoView({block: "center"});
 }
 function hover(key) {
   if (key === state.hovered) return;

@@ -10,7 +10,14 @@ const linked = rows.map(() => []);
 for (const [letter, list] of [["x", doc.causes], ["g", doc.shardings], ["m", doc.collectives], ["t", doc.computation]])
   list.forEach((one, i) => (one.rows || []).forEach((r) => linked[r].push(letter + i)));
 rows.forEach((row, r) => (row.follows || []).forEach((c) => linked[r].push("x" + c)));
-rows.forEach((row, r) => { row.linked = linked[r].length > 0; });
+rows.forEach((row, r) => {
+  row.linked = linked[r].length > 0;
+  // What a line's collectives and shardings follow from, the line follows from, too.
+  for (const k of linked[r]) {
+    const one = {g: doc.shardings, m: doc.collectives, t: doc.computation}[k[0]]?.[k.slice(1)];
+    if (one && one.cause !== null && ![...(row.causes || []), ...(row.follows || [])].includes(one.cause)) (row.follows ||= []).push(one.cause);
+  }
+});
 
 function related(key) {
   const set = new Set([key]);
@@ -147,6 +154,8 @@ function marked(text, other) {
   return [a.slice(0, begin).join(""), part ? el("mark", {}, part) : "", a.slice(a.length - end).join("")];
 }
 function trimmed(text) { const body = (text || "").trimStart(); return " ".repeat(Math.min((text || "").length - body.length, 4)) + body.replace(/ {2,}/g, " "); }
+// The changed collectives of a line that a side has.
+const messagesOf = (r, side) => linked[r].filter((k) => k[0] === "m").map((k) => doc.collectives[k.slice(1)]).filter((c) => c[side]);
 function sourceRow(r) {
   const row = rows[r], changed = isChange(row);
   const cell = (side, line) => {
@@ -158,6 +167,7 @@ function sourceRow(r) {
       el("div", {class: "n"}, numberOf(doc.source["files_" + side], line)),
       el("div", {class: "t mono"}, marked(trimmed(own), row.text === undefined && row.a >= 0 && row.b >= 0 ? trimmed(other) : undefined),
         row.setting !== undefined && doc.causes[row.setting][side === "a" ? "before" : "after"] !== "none" ? el("div", {class: "prop differs"}, "compiled as ", axesIn(doc.causes[row.setting][side === "a" ? "before" : "after"])) : "",
+        messagesOf(r, side).map((c) => el("div", {class: "prop"}, collectiveChange(c))),
         computes ? el("div", {class: "prop"}, "computes " + seconds(row["seconds_" + side] || 0)) : "",
         problemsOfRow(side, r).map((d) => el("div", {class: "bad"}, `${d.message} [${d.kind}]`)),
         sharding ? el("div", {class: "prop" + (differs ? " differs" : ""), title: "propagated sharding"}, axesIn(bare(sharding))) : ""));
@@ -183,7 +193,7 @@ causesPane.draw = (pane) => {
   if (doc.compares_statements && doc.compares_costs && !doc.shardings.length && !doc.types && !doc.generated) pane.append(el("p", {class: "note"}, "No propagated sharding changes."));
   doc.shardings.forEach((s, i) => pane.append(el("div", {class: "item", "data-k": keys("g" + i, causeKey(s)), tabindex: 0}, s.cause === null ? el("span", {class: "cause none"}) : el("span", {class: "cause follows"}, s.cause + 1),
     el("div", {}, el("div", {class: "mono"}, s.what, el("span", {class: "note"}, ` ${s.op}` + (s.count > 1 ? ` ×${s.count}` : ""))), el("div", {class: "mono"}, arrowText(bare(s.before), bare(s.after)))))));
-  const more = [doc.types ? plural(doc.types, "statement") + " whose type follows" : "", doc.generated ? plural(doc.generated, "compiled statement") + " of one program alone" : ""].filter(Boolean);
+  const more = [doc.types ? plural(doc.types, "statement") + " whose type follows" : "", doc.generated ? plural(doc.generated, "compiled statement") + " that only A or only B has" : ""].filter(Boolean);
   if (more.length) pane.append(el("p", {class: "note"}, more.join("; ") + "."));
 };
 // The diagnostics of a program that does not compile.
@@ -201,7 +211,7 @@ const problemsOfRow = (side, r) => (doc[side].diagnostics || []).filter((d) => r
 function totalsTable() {
   if (!doc.compares_costs) return el("div", {}, el("p", {class: "note"}, "A program does not compile: the texts are compared, costs are unknown, and statements with errors count as missing."), problems("a"), problems("b"), doc.budgets.map((x) => el("p", {class: "bad"}, "✗ " + x.message)));
   const a = doc.a.total, b = doc.b.total; // the first row is the sum of the three below it
-  const line = (name, key, text) => a[key] === null || b[key] === null || a[key] === undefined || (!a[key] && !b[key]) ? "" : el("tr", {}, el("td", {}, name), el("td", {class: "r"}, text(a[key])), el("td", {class: "r"}, text(b[key])), change(a[key], b[key], text), el("td", {class: "r"}, percent(a[key], b[key])));
+  const line = (name, key, text) => a[key] === null || b[key] === null || a[key] === undefined || (!a[key] && !b[key]) ? "" : el("tr", {}, el("td", {}, name), el("td", {class: "r"}, text(a[key])), el("td", {class: "r"}, text(b[key])), change(a[key], b[key], text), el("td", {class: "r"}, key === "schedule_seconds" ? "" : percent(a[key], b[key]))); // of a remainder, a percentage means nothing
   return el("div", {}, el("h2", {}, "A device, per step"), el("div", {class: "wide"}, el("table", {}, el("tr", {}, el("th", {}, ""), el("th", {class: "r"}, "A"), el("th", {class: "r"}, "B"), el("th", {class: "r"}, "change"), el("th", {})),
     line("time of a step", "step_seconds", seconds), line("computation", "compute_seconds", seconds), line("communication, not overlapped", "exposed_seconds", seconds), line("fusion, overlap, waits", "schedule_seconds", seconds),
     line("received", "received_bytes", bytesText), line("messages", "messages", (v) => v.toLocaleString("en")), line("memory at the peak", "peak_bytes", bytesText))),
@@ -243,6 +253,6 @@ memoryPane.draw = (pane) => {
   if (doc.no_memory) { pane.append(el("p", {class: "note"}, "Memory is unknown: " + doc.no_memory)); return; }
   if (!doc.memory.length) { pane.append(el("p", {class: "note"}, "The buffers at the peak are the same.")); return; }
   pane.append(el("h2", {}, "Buffers that are live at the peak"), el("p", {class: "note"}, "Of the device that needs most. The peaks of A and B may be at different steps."), el("div", {class: "wide"}, el("table", {}, el("tr", {}, el("th", {}, "value"), ["A", "B", "change"].map((t) => el("th", {class: "r"}, t))),
-    doc.memory.slice(0, 300).map((m) => el("tr", {}, el("td", {class: "mono"}, m.what, el("span", {class: "note"}, " " + m.kind + (m.count > 1 ? ` ×${m.count}` : "")), el("div", {class: "note"}, m.type_a === m.type_b ? m.type_b : `${m.type_a || "not live"} → ${m.type_b || "not live"}`)),
+    doc.memory.slice(0, 300).map((m) => el("tr", {}, el("td", {class: "mono"}, m.kind === "gaps" ? "between buffers" : m.what, el("span", {class: "note"}, (m.kind === "gaps" ? "" : " " + m.kind) + (m.count > 1 ? ` ×${m.count}` : "")), el("div", {class: "note"}, m.type_a === m.type_b ? m.type_b : `${m.type_a || "not live"} → ${m.type_b || "not live"}`)),
       el("td", {class: "r"}, bytesText(m.a_bytes)), el("td", {class: "r"}, bytesText(m.b_bytes)), change(m.a_bytes, m.b_bytes, bytesText))))), doc.memory.length > 300 ? el("p", {class: "note"}, `and ${doc.memory.length - 300} smaller ones`) : "");
 };

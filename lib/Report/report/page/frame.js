@@ -26,13 +26,17 @@ function frame() {
     if (e.key === "/") { e.preventDefault(); byId("search").focus(); return; }
     if (/^[1-9]$/.test(e.key) && Number(e.key) <= panes.length) { show(panes[Number(e.key) - 1].id); return; }
     if (e.key === "Enter" && e.target.dataset && e.target.dataset.k) select(e.target.dataset.k.split(" ")[0], e.target);
-    if ((e.key === "ArrowDown" || e.key === "ArrowUp") && e.target.classList.contains("row")) {
-      const rows = [...document.querySelectorAll(".source .row[tabindex='0']")].filter((r) => r.offsetParent), next = rows[rows.indexOf(e.target) + (e.key === "ArrowDown" ? 1 : -1)];
+    // From the line that has the focus, or the selected one, or else the first. Other panes scroll.
+    const left = e.target === document.body || (e.target.closest && e.target.closest("#pane-source"));
+    if ((e.key === "ArrowDown" || e.key === "ArrowUp") && left) {
+      const rows = [...document.querySelectorAll(".source .row[tabindex='0'], .source .drow[tabindex='0']")].filter((r) => r.offsetParent);
+      const focused = rows.indexOf(e.target), at = focused >= 0 ? focused : rows.findIndex((r) => state.selected && r.classList.contains("lit"));
+      const next = rows[at < 0 ? 0 : at + (e.key === "ArrowDown" ? 1 : -1)];
       if (next) { e.preventDefault(); next.focus(); if (next.dataset.k && !next.classList.contains("layer")) select(next.dataset.k.split(" ")[0], next); }
     }
     if (state.pane === "graph" && graphPane.zoom && "+-=0".includes(e.key)) {
       const b = graphPane.box;
-      if (e.key === "0") fitGraph(b); else graphPane.zoom(e.key === "-" ? 0.8 : 1.25, b.clientWidth / 2, b.clientHeight / 2);
+      if (e.key === "0") fitGraph(b, true); else graphPane.zoom(e.key === "-" ? 0.8 : 1.25, b.clientWidth / 2, b.clientHeight / 2);
     }
   });
   // Paper is white, and shows all panes. Drawings are made for the width of the page, on which each pane is laid out.

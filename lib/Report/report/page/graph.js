@@ -16,7 +16,7 @@ graphPane.draw = (pane) => {
     el("span", {class: "note", style: "margin:0"}, g.gradient_ops ? plural(g.gradient_ops, "op") + " that dtc generates for gradients, in green beside their forward part" : "",
       g.engine === "layers" ? " Plain layout: this dtc was built without Graphviz, or the graph is too large." : "")));
   pane.append(box, el("div", {class: "legend"}, legendItem(axisSwatches(), "collectives by axis"),
-    el("span", {}, "line width: bytes; dashed: resharded; ▸ layer or region: click to unfold")));
+    el("span", {}, "line width: bytes; dashed: resharded; ▸ layer or region", el("span", {class: "mouse"}, ": click to unfold"))));
   graphPane.box = box;
   graphPane.view = {x: 0, y: 0, scale: 1, min: 0.03, max: 4};
   graphPane.zoom = movable(box, graphPane.view, () => graphPane.place());
@@ -27,14 +27,17 @@ graphPane.reveal = (key) => {
   const g = state.program.graph;
   if (!g || !graphPane.box) return;
   if (!graphPane.box.querySelector("g.node:not(.cluster)[data-k]")) return;
-  const lit = [...graphPane.box.querySelectorAll("g.node")].find((n) => n.dataset.k.split(" ").some((k) => related(key).has(k)));
-  if (!lit) return;
-  const at = lit.getBoundingClientRect(), r = graphPane.box.getBoundingClientRect(), v = graphPane.view;
+  const wanted = related(key), lit = [...graphPane.box.querySelectorAll("g.node")].find((n) => n.dataset.k && isLit(n, wanted));
+  if (lit) moveTo(lit);
+};
+// Moves a box to the middle, unless it is seen.
+function moveTo(node) {
+  const at = node.getBoundingClientRect(), r = graphPane.box.getBoundingClientRect(), v = graphPane.view;
   if (at.left >= r.left && at.right <= r.right && at.top >= r.top && at.bottom <= r.bottom) return;
   v.x += r.left + r.width / 2 - (at.left + at.width / 2);
   v.y += r.top + r.height / 2 - (at.top + at.height / 2);
   graphPane.place();
-};
+}
 
 function axisSwatches() {
   return state.program.axes.map((a) => el("span", {class: "ax", style: `color:${axisColor(a)};margin-right:6px`}, "■ " + a));
@@ -46,11 +49,20 @@ function fitGraph(box, whole = false) {
   const v = graphPane.view, w = box.clientWidth, h = box.clientHeight;
   if (!w || !graphPane.size) return;
   const across = (w - 20) / graphPane.size.width, down = (h - 20) / graphPane.size.height, all = Math.min(across, down);
-  v.scale = Math.min(1.25, whole || all >= 0.35 ? all : Math.max(Math.min(across, 0.6), 0.35));
-  const first = state.program.graph.drawings[0].nodes.find((n) => n.kind === "argument") || {box: [0, 0, 0, 0]};
-  v.x = across >= v.scale ? (w - graphPane.size.width * v.scale) / 2 : Math.min(10, w / 2 - first.box[0] * v.scale);
+  const least = w < 500 ? 0.65 : 0.35; // of a phone, the whole of a graph is too small to read
+  v.scale = Math.min(1.25, whole || all >= least ? all : Math.max(Math.min(across, 0.6), least));
+  v.x = across >= v.scale ? (w - graphPane.size.width * v.scale) / 2 : -startOf(graphPane.boxes, w / v.scale, h / v.scale) * v.scale;
   v.y = Math.max((h - graphPane.size.height * v.scale) / 2, 10);
   graphPane.place();
+}
+// The left end of a window onto the start of a program: its first box is seen, and of the others as few as can be are cut.
+function startOf(boxes, width, height) {
+  const nodes = state.program.graph.drawings[0].nodes, seen = boxes.filter((b) => b[1] < height);
+  const first = boxes[Math.max(0, nodes.findIndex((n) => n.kind === "argument"))] || [0, 0, 0, 0], gap = 12;
+  const middle = first[0] + first[2] / 2 - width / 2;
+  const cut = (x) => seen.filter((b) => (b[0] < x && b[0] + b[2] > x) || (b[0] < x + width && b[0] + b[2] > x + width)).length;
+  const ends = seen.slice(0, 300).flatMap((b) => [b[0] - gap, b[0] + b[2] + gap - width]).filter((x) => x <= first[0] && x + width >= first[0] + first[2]);
+  return [middle, ...ends].map((x) => [cut(x), Math.abs(x - middle), x]).sort((a, b) => a[0] - b[0] || a[1] - b[1])[0][2];
 }
 
 // Makes room for unfolded nodes: along each direction a monotone map, which stretches the ranges of their boxes.
@@ -75,7 +87,7 @@ function renderDrawing(number, frames) {
   for (const n of top.nodes) if (isOpen(n)) { const own = []; inside.set(n, {...renderDrawing(n.drawing, own), frames: own}); }
   const toX = stretch([...inside].map(([n, d]) => ({from: n.box[0], to: n.box[0] + n.box[2], size: d.width + 2 * pad})));
   const toY = stretch([...inside].map(([n, d]) => ({from: n.box[1], to: n.box[1] + n.box[3], size: d.height + 2 * pad + head})));
-  const root = draw("g");
+  const root = draw("g", {"data-drawing": number});
   const shown = top.nodes.map((n) => {
     const x0 = toX(n.box[0]), y0 = toY(n.box[1]), x1 = toX(n.box[0] + n.box[2]), y1 = toY(n.box[1] + n.box[3]), d = inside.get(n);
     const w = d ? Math.max(x1 - x0, d.width + 2 * pad) : n.box[2], h = d ? y1 - y0 : n.box[3];
@@ -93,12 +105,12 @@ function renderDrawing(number, frames) {
     root.append(frame, d.root);
     frames.push({drawing: n.drawing, x, y, w, h}, ...d.frames.map((f) => ({...f, x: f.x + dx, y: f.y + dy})));
   });
-  return {root, width: toX(top.width), height: toY(top.height)};
+  return {root, width: toX(top.width), height: toY(top.height), shown};
 }
 function render(box) {
-  const frames = [], {root, width, height} = renderDrawing(0, frames), outer = draw("g", {}, root);
+  const frames = [], {root, width, height, shown} = renderDrawing(0, frames), outer = draw("g", {}, root);
   graphPane.frames = new Map(frames.map((f) => [f.drawing, f]));
-  graphPane.size = {width, height};
+  graphPane.size = {width, height}, graphPane.boxes = shown;
   const svg = draw("svg", {width: "100%", height: "100%"}, draw("defs", {}, arrow("tip", "var(--box-line)"), state.program.axes.map((a, i) => arrow("tip" + i, axisColor(a)))), outer);
   box.replaceChildren(svg);
   graphPane.place = () => outer.setAttribute("transform", `translate(${graphPane.view.x} ${graphPane.view.y}) scale(${graphPane.view.scale})`);
@@ -152,9 +164,10 @@ function drawEdges(root, drawing, at, shown) {
   }
 }
 const nodeColors = {op: "var(--box)", argument: "var(--page)", results: "var(--page)", port: "var(--page)", cluster: "var(--pane)"};
+const nodeKeys = (n) => keys((n.values || []).slice(0, n.lines ? 9999 : 9).map((v) => "v" + v), n.line >= 0 ? "l" + n.line : [], (n.lines || []).map((l) => "l" + l), (n.collectives || []).map((c) => "c" + c));
 function drawNode(n, number, x, y, cluster = -1) {
   const [, , w, h] = n.box;
-  const node = draw("g", {class: "node " + n.kind, "data-n": number, transform: `translate(${x} ${y})`, "data-k": keys((n.values || []).slice(0, n.lines ? 9999 : 9).map((v) => "v" + v), n.line >= 0 ? "l" + n.line : [], (n.lines || []).map((l) => "l" + l), (n.collectives || []).map((c) => "c" + c))},
+  const node = draw("g", {class: "node " + n.kind, "data-n": number, transform: `translate(${x} ${y})`, "data-k": nodeKeys(n)},
     draw("rect", {class: "shape", width: w, height: h, rx: n.kind === "argument" || n.kind === "port" ? 10 : 3, style: `fill:${n.backward ? tint(palette[2], n.kind === "cluster" ? 12 : 22) : nodeColors[n.kind]}` + (n.kind === "port" ? ";stroke-dasharray:3 2" : "")}));
   n.text.forEach((t, i) => node.append(draw("text", {x: 8, y: 15 + 15 * i, class: i && n.kind !== "cluster" ? "dim" : "", style: i ? "" : "font-weight:600"}, t)));
   const messages = new Map(); // by what is written: its color and number
@@ -170,14 +183,32 @@ function drawNode(n, number, x, y, cluster = -1) {
   if (cluster >= 0) node.addEventListener("click", (e) => { e.stopPropagation(); toggleCluster(cluster); });
   return node;
 }
-// Marks nodes whose text has the words, and moves to the first.
+// What a box says, in full: also its messages, and the values of a gradient.
+function wordsOf(n) {
+  const p = state.program, line = n.backward && n.line >= 0 ? p.lineAt.get(n.line) : null;
+  return [...n.text, n.name, ...(n.kind === "cluster" ? [] : n.collectives || []).map((c) => collectiveText(p.collectives[c])),
+    ...((line && line.values) || []).map((v) => "gradient of " + (p.values[v] ? p.values[v].name : ""))].filter(Boolean).join("\n").toLowerCase();
+}
+// The boxes that have the words, also in folded layers: {drawing, number}. Ports stand for boxes elsewhere.
 function searchGraph(words) {
-  if (!graphPane.box) return 0;
-  let count = 0;
-  for (const n of graphPane.box.querySelectorAll("g.node")) {
-    const found = words !== "" && n.textContent.toLowerCase().includes(words);
-    n.classList.toggle("found", found);
-    count += found;
+  const g = state.program.graph;
+  return words && g ? g.drawings.flatMap((d, drawing) => d.nodes.map((n, number) => ({drawing, number, node: n})))
+    .filter(({node}) => node.kind !== "port" && wordsOf(node).includes(words)) : [];
+}
+// Unfolds what a box is in, and moves to it.
+function goToNode({drawing, number, node}) {
+  const drawings = state.program.graph.drawings;
+  for (let inside = drawing; inside > 0;) {
+    graphPane.open.add(inside);
+    inside = drawings.findIndex((d) => d.nodes.some((n) => n.kind === "cluster" && n.drawing === inside));
   }
-  return count;
+  show("graph");
+  render(graphPane.box);
+  select(nodeKeys(node).split(" ")[0]);
+  const one = graphPane.box.querySelector(`g[data-drawing="${drawing}"] > g.node[data-n="${number}"]`);
+  if (!one) return;
+  one.classList.add("found");
+  graphPane.view.scale = Math.max(graphPane.view.scale, 0.7);
+  graphPane.place();
+  moveTo(one);
 }

@@ -61,8 +61,9 @@ function describe() {
     say("device " + deviceName(id), p.schedules.length === 1 ? "has the steps and the memory of every device" : "",
       el("span", {class: "link", on: {click: () => show("tensors")}}, "what it holds"));
   } else if (key[0] === "a") {
-    const rows = p.collectives.filter((c) => c.axes.includes(p.axes[id]));
-    say("axis " + p.axes[id], plural(rows.length, "kind") + " of collectives, " + timeText(rows.reduce((t, c) => t + c.total_seconds * 1e6, 0)));
+    const names = key.slice(1).split("+").map((i) => p.axes[i]);
+    const rows = p.collectives.filter((c) => names.length > 1 ? axisKeys(c.axes)[0] === key : c.axes.includes(names[0]));
+    say((names.length > 1 ? "axes " : "axis ") + names.join(", "), plural(rows.length, "kind") + " of collectives, " + timeText(rows.reduce((t, c) => t + c.total_seconds * 1e6, 0)));
   }
 }
 // The axis of a pipeline, if the program has one.

@@ -15,7 +15,7 @@ memoryPane.draw = (pane) => {
   if (m.left_out.buffers) pane.append(el("p", {class: "note"}, `${plural(m.left_out.buffers, "buffer")} of less than 1/5000 of the arena are not listed.`));
   const most = 200;
   pane.append(el("h2", {}, "Alive at the peak"), el("div", {class: "wide"}, el("table", {}, el("tr", {}, el("th", {}, "value"), el("th", {}, "what"), el("th", {class: "r"}, "bytes"), el("th", {}, "live in steps"), el("th", {}, "line")),
-    alive.slice(0, most).map(([b, i]) => el("tr", {"data-k": keys("b" + i, "m" + b.line)}, el("td", {class: "mono"}, b.value), el("td", {}, b.what), el("td", {class: "r"}, bytesText(b.bytes)), el("td", {}, b.first_step + "–" + b.last_step), el("td", {}, lineLink(b.line)))))),
+    alive.slice(0, most).map(([b, i]) => el("tr", {"data-k": keys("b" + i, "m" + b.line)}, el("td", {class: "mono"}, b.value), el("td", {}, b.what), el("td", {class: "r"}, bytesText(b.bytes)), el("td", {class: "whole"}, b.first_step + "–" + b.last_step), el("td", {class: "whole"}, lineLink(b.line)))))),
     alive.length > most ? el("p", {class: "note"}, `and ${alive.length - most} smaller ones`) : "");
 };
 const bufferColors = {argument: palette[0], result: palette[2], constant: palette[7], value: palette[4]};

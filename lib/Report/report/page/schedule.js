@@ -27,12 +27,12 @@ schedulePane.draw = (pane) => {
   const view = shownSchedule(), measured = schedulePane.measured >= 0, share = view.us > 0 ? Math.round(view.exposed_us / view.us * 100) : 0;
   const who = s.devices ? "devices " + s.devices.join(", ") + " (" + s.function + ")" : "each device";
   pane.append(el("h2", {}, "Steps of ", measured ? "device " + view.name + ", measured" : who + ", compiled for " + p.target),
-    el("p", {class: "note"}, `One run takes ${timeText(view.us)} ${measured ? "(" + timeText(s.us) + " in the model)" : "on the nominal machine"}: ${timeText(view.compute_us)} of computation, and ${timeText(view.exposed_us)} (${share} %) in which the device waits for messages.` + (view.waited_us > 0 ? ` It waits ${timeText(view.waited_us)} for other ${s.pipeline && !measured ? "stages" : "devices"}.` : "") + (s.complete || measured ? "" : " Unknown sizes count as nothing, unknown loops as one iteration.")));
+    el("p", {class: "note"}, `One run takes ${s.complete || measured ? "" : "≥ "}${timeText(view.us)} ${measured ? "(" + timeText(s.us) + " in the model)" : "on the nominal machine"}: ${timeText(view.compute_us)} of computation, and ${timeText(view.exposed_us)} (${share} %) in which the device waits for messages.` + (view.waited_us > 0 ? ` It waits ${timeText(view.waited_us)} for other ${s.pipeline && !measured ? "stages" : "devices"}.` : "") + (s.complete || measured ? "" : " Unknown sizes count as nothing, unknown loops as one iteration.")));
   schedulePane.from = 0, schedulePane.to = view.us || 1;
   const box = el("div", {class: "draw", tabindex: 0, role: "img", "aria-label": "steps over time"});
   const zoom = (factor) => { zoomTime(factor, 0.5); };
   pane.append(el("div", {class: "bar"}, functionChoice(), measuredChoice(), el("button", {title: "zoom out", on: {click: () => zoom(1 / 1.6)}}, "−"), el("button", {title: "zoom in", on: {click: () => zoom(1.6)}}, "+"),
-    el("button", {on: {click: () => { schedulePane.from = 0, schedulePane.to = view.us || 1; drawSteps(); }}}, "All"), el("span", {class: "note", style: "margin:0"}, "wheel: zoom; drag: move")), box);
+    el("button", {on: {click: () => { schedulePane.from = 0, schedulePane.to = view.us || 1; drawSteps(); }}}, "All"), el("span", {class: "note mouse", style: "margin:0"}, "wheel: zoom; drag: move")), box);
   schedulePane.box = box;
   box.addEventListener("wheel", (e) => { e.preventDefault(); const r = box.getBoundingClientRect(); zoomTime(Math.exp(-e.deltaY * 0.0015), Math.min(Math.max((e.clientX - r.left - schedulePane.left) / (r.width - schedulePane.left - 10), 0), 1)); }, {passive: false});
   let drag = null;
@@ -54,6 +54,7 @@ schedulePane.draw = (pane) => {
 schedulePane.reveal = (key) => {
   if (!schedulePane.box || !state.program.schedule) return;
   if (key[0] === "d" && showFunctionOf(Number(key.slice(1)))) return;
+  if (key[0] === "p" && showStage(Number(key.slice(1)))) return;
   const set = related(key), i = state.program.steps.findIndex((s, n) => stepKeys(s, n).some((k) => set.has(k)));
   if (i < 0) return;
   const view = shownSchedule(), s = view.rows.find((x) => x.index === i), wide = schedulePane.to - schedulePane.from;
@@ -69,6 +70,13 @@ function showFunctionOf(device) {
   useFunction(i);
   redraw();
   return true;
+}
+// The same for the stages of one index along the axis of a pipeline, unless those that are shown are of it.
+function showStage(index) {
+  const p = state.program, [axis] = stageAxes(), isOf = (d) => indexAlong(axis, d) === index;
+  if (axis === undefined || (p.schedule.devices || []).some(isOf)) return false;
+  const device = p.schedules.flatMap((s) => s.devices || []).find(isOf);
+  return device !== undefined && showFunctionOf(device);
 }
 function functionChoice() {
   const p = state.program;

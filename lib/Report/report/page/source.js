@@ -5,9 +5,9 @@ panes.push(sourcePane);
 sourcePane.draw = (pane) => {
   const p = state.program, table = el("div", {class: "source", role: "table"});
   sourcePane.table = table;
-  table.append(el("div", {class: "row head"}, el("div", {class: "n"}, ""), el("div", {class: "t"}, "program"),
-    el("div", {class: "s"}, "propagated sharding"), el("div", {class: "c", title: "time on the nominal machine, computing and communicating (in the color of the mesh axis); bytes of the result on one device"},
-      el("span", {style: "color:var(--compute)"}, "■ "), "computes", el("br"), "■ messages", el("br"), "result's size")));
+  table.append(el("div", {class: "row head"}, el("div", {class: "n"}, ""), el("div", {class: "t", title: "grey: nothing is computed for the line"}, "program (grey: computes nothing)"),
+    el("div", {class: "s"}, "propagated sharding"), el("div", {class: "c", title: "time on the nominal machine, computing and communicating (each part in the color of its mesh axis); bytes of the result on one device"},
+      el("span", {style: "color:var(--compute)"}, "■ "), "computes", el("br"), p.axes.map((a) => el("span", {style: `color:${axisColor(a)}`, title: a}, "■")), " messages", el("br"), "result's size")));
   const most = Math.max(1e-9, ...p.source.lines.map((l) => (l.us || 0) + (l.comm_us || 0)));
   const groups = sourceGroups(p);
   let file = 0;
@@ -24,15 +24,16 @@ sourcePane.draw = (pane) => {
     const body = el("div", {hidden: true});
     const head = el("div", {class: "row layer", tabindex: 0, role: "button"});
     const sum = (name) => group.lines.reduce((t, l) => t + (l[name] || 0), 0);
-    const paintHead = () => head.replaceChildren(el("div", {class: "n"}, body.hidden ? "▸" : "▾"),
+    const own = keys(group.lines.map((l) => lineKeys(l)));
+    // A folded layer stands for its lines.
+    const paintHead = () => { head.dataset.k = body.hidden ? own : ""; head.replaceChildren(el("div", {class: "n"}, body.hidden ? "▸" : "▾"),
       el("div", {class: "t"}, group.name + "  "), el("div", {class: "s"}, group.lines.length ? plural(group.lines.length, "line") : ""),
-      el("div", {class: "c"}, costText(sum("us"), sum("comm_us"), sum("result_bytes"))));
-    head.dataset.k = keys(group.lines.flatMap((l) => [l.line].concat().map((n) => "l" + n)));
+      el("div", {class: "c"}, costText(sum("us"), sum("comm_us"), sum("result_bytes")))); }
     const toggle = (open) => {
       body.hidden = !open;
       if (open && !body.childElementCount) for (const line of group.lines) addLine(body, line, most);
       paintHead();
-      paint(body);
+      paint(head.parentNode || body);
     };
     group.toggle = toggle, group.isOpen = () => !body.hidden;
     if (group.lines.length) {
@@ -81,18 +82,22 @@ function lineKeys(line) {
 function costText(us, comm, bytes) {
   return [us || comm ? timeText(us + comm) : "", us || comm ? el("br") : "", bytes ? bytesText(bytes) : ""];
 }
-// Of messages that other statements cause, such as those of the gradient, the axis is not known.
-function messageColor(line) {
-  const first = (line.collectives || [])[0];
-  return first === undefined ? "var(--dim)" : axisColor(state.program.collectives[first].axes[0]);
+// The parts of the communication of a line by the color of their axis: each collective divides its time among its lines.
+function messageParts(line) {
+  const parts = new Map();
+  for (const c of (line.collectives || []).map((i) => state.program.collectives[i]))
+    parts.set(axisColor(axisName(c.axes[0])), (parts.get(axisColor(axisName(c.axes[0]))) || 0) + c.total_seconds / Math.max(c.lines.length, 1));
+  const all = [...parts.values()].reduce((t, v) => t + v, 0);
+  return all > 0 ? [...parts].map(([color, v]) => [color, v / all * (line.comm_us || 0)]) : [];
 }
 function costBar(line, most) {
   const us = line.us || 0, comm = line.comm_us || 0;
   if (us + comm < most / 1000) return "";
   const width = (v) => Math.max(v / most * 66, v > 0 ? 1 : 0);
+  let x = 67;
+  const part = (color, v) => draw("rect", {x: x -= width(v), y: 0, width: width(v), height: 6, style: `fill:${color}`});
   return draw("svg", {width: 68, height: 6}, draw("title", {}, `computes ${timeText(us)}, communicates ${timeText(comm)}`),
-    draw("rect", {x: 67 - width(us) - width(comm), y: 0, width: width(us), height: 6, style: "fill:var(--compute)"}),
-    draw("rect", {x: 67 - width(comm), y: 0, width: width(comm), height: 6, style: `fill:${messageColor(line)}`}));
+    messageParts(line).reverse().map(([color, v]) => part(color, v)), part("var(--compute)", us));
 }
 // Without the blanks that align columns: the pane is narrower than the file.
 function textOf(line) {

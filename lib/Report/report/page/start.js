@@ -69,22 +69,25 @@ function header(current) {
   if (loose.length || p.error) head.after(el("div", {class: "banner", role: "alert"}, el("b", {}, p.reached === "scheduled" ? "" : "This program does not compile. It is shown as far as it comes. "),
     loose.slice(0, 4).map((d) => el("div", {}, d.source_line >= 0 && p.lineAt.has(d.source_line) ? [lineLink(d.source_line), ": "] : "", `${d.message} [${d.kind}]`)), loose.length > 4 ? `and ${loose.length - 4} more` : "", p.error ? el("div", {}, p.error) : ""));
 }
-// Finds lines of the source and nodes of the graph; Enter goes to the next.
+// Finds lines of the source by their text and their collectives, then other boxes of the graph, or else steps; Enter goes to the next.
 let found = [], foundAt = 0;
 function search(e, next) {
   const words = byId("search").value.trim().toLowerCase(), p = state.program;
   if (!next) {
-    found = words ? p.source.lines.filter((l) => l.text.replace(/\/\/.*/, "").toLowerCase().includes(words)) : [], foundAt = -1;
-    const inGraph = searchGraph(words);
-    if (words && !found.length && !inGraph) byId("selection").textContent = `Nothing is found for "${words}".`;
+    const has = (l) => [l.text.replace(/\/\/.*/, ""), ...(l.collectives || []).map((c) => collectiveText(p.collectives[c]))].some((t) => t.toLowerCase().includes(words));
+    const lines = words ? p.source.lines.filter(has) : [], at = new Set(lines.map((l) => l.line));
+    const boxes = searchGraph(words).filter(({node}) => node.backward || ![node.line, ...(node.lines || [])].some((l) => at.has(l)));
+    found = [...lines.map((l) => () => select("l" + l.line)), ...boxes.map((b) => () => goToNode(b))], foundAt = -1;
+    if (words && !found.length) p.steps.forEach((s, i) => { if ((s.what + " " + s.value).toLowerCase().includes(words)) found.push(() => { show("schedule"); select("s" + i); }); });
   }
+  for (const old of document.querySelectorAll(".found")) old.classList.remove("found");
   byId("search").setAttribute("aria-invalid", words !== "" && !found.length);
   if (!found.length) {
-    if (words) byId("selection").replaceChildren(el("span", {class: "what"}, `No line has “${words}”.`));
+    if (words) byId("selection").replaceChildren(el("span", {class: "what"}, `No line, box or step has “${words}”.`));
     return;
   }
   foundAt = (foundAt + 1) % found.length;
-  select("l" + found[foundAt].line);
+  found[foundAt]();
 }
 frame();
 state.pane = (location.hash.match(/^#(\w+)/) || [])[1] || "graph";

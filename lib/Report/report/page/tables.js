@@ -13,7 +13,7 @@ communicationPane.draw = (pane) => {
   const s = c.summary, runs = executions(p);
   const repeated = s.kinds.filter((k) => runs.has(k.label) && runs.get(k.label) > k.count);
   if (repeated.length) pane.append(el("p", {class: "note"}, "In the schedule, which computes values again where they are read later: " + repeated.map((k) => `${k.label} runs ${runs.get(k.label).toLocaleString("en")} times, for ${k.count.toLocaleString("en")} in the program`).join("; ") + "."));
-  pane.append(el("div", {class: "tables"}, sums(p.step ? "By axis, in the schedule" : "By axis", p.step ? p.step.axes : s.axes, "axis"), sums(p.step ? "By kind, in the schedule" : "By kind", p.step ? p.step.kinds : s.kinds, "kind"), s.layers.length > 1 ? sums("By layer", s.layers, "layer") : ""));
+  pane.append(el("div", {class: "tables"}, sums(p.step ? "By axis, in the schedule" : "By axis", p.step ? p.step.axes : s.axes, "axis"), sums(p.step ? "By kind, in the schedule" : "By kind", p.step ? p.step.kinds : s.kinds, "kind"), s.layers.length > 1 ? sums(p.step ? "By layer, before the schedule" : "By layer", s.layers, "layer") : ""));
   // Those of all stages together are not those of a device.
   if ((s.axis_limits || []).length && !(p.schedule && p.schedule.pipeline))
     pane.append(el("div", {class: "wide"}, el("h2", {}, "Before the schedule"), el("p", {class: "note"}, "If ops run in the order of the program, and each message overlaps with the independent ones after it. The schedule reorders steps, computes values again and divides matmuls into rings."), el("table", {}, el("tr", {}, el("th", {}, "axis"), ["time", "of it latency", "exposed"].map((t) => el("th", {class: "r"}, t))),
@@ -48,7 +48,7 @@ function collectiveRow(c, i, most) {
     } else if (c.no_change) body.append(el("div", {class: "note"}, c.no_change));
     body.append(el("div", {}, "lines: ", c.lines.slice(0, 8).map((l) => [lineLink(l), " "])));
   };
-  const row = el("div", {"data-k": keys("c" + i, c.lines.map((l) => "l" + l), c.axes.map((a) => "a" + state.program.axes.indexOf(a))), style: "display:flex;flex-wrap:wrap;gap:0 10px;align-items:baseline;border-top:1px solid var(--line);padding:3px 4px"},
+  const row = el("div", {"data-k": keys("c" + i, c.lines.map((l) => "l" + l), axisKeys(c.axes)), style: "display:flex;flex-wrap:wrap;gap:0 10px;align-items:baseline;border-top:1px solid var(--line);padding:3px 4px"},
     el("span", {class: "chip", style: `color:${color};border-color:${color}`}, collectiveText(c)), el("span", {class: "mono", style: "overflow-wrap:anywhere;flex:1 1 140px"}, (c.generated ? "in " : "") + collectiveValue(c).replace(/@\w+:/, ""), c.layer ? el("span", {class: "note"}, "  " + c.layer) : ""),
     el("span", {class: "note", style: "margin:0"}, c.messages > 1 ? `${c.messages.toLocaleString("en")} × ${bytesText(c.bytes_received || 0)}` : bytesText(c.bytes_received || 0)), el("span", {style: "min-width:5.5em;text-align:right"}, timeText(c.total_seconds * 1e6)),
     draw("svg", {width: 60, height: 8}, draw("rect", {width: Math.max(c.total_seconds / most * 60, 1), height: 8, style: `fill:${color}`})), el("span", {class: "link", tabindex: 0, role: "button", "data-toggle": ""}, "why"));
