@@ -2,6 +2,7 @@
 
 - Models, uneven shards and control flow have the results of one process; every process has one device or two.
 - print, expect_close, --check, --trace, --comm-dump and errors are those of one process, or name the process.
+- torchrun's variables are enough (nccl_torchrun): without MPI, by hand and by torchrun itself.
 - A process that is killed or stopped, a rank that stalls, an error of NCCL: code 3, with the process, collective and line."""
 
 import json
@@ -14,7 +15,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from . import mpi
+from . import mpi, nccl_torchrun
 
 SAMPLE = "--seq 16 --batch 8 --mode train --optimizer sgd"
 MODELS = {
@@ -130,6 +131,7 @@ def check(context):
             ThreadPoolExecutor(1) as waiting:
         runs = Runs(context, Path(made))
         tasks = [pool.submit(model, runs, name) for name in MODELS] + [pool.submit(messages, runs), waiting.submit(failures, runs)]
+        tasks.append(pool.submit(nccl_torchrun.run, runs))
         tasks += [pool.submit(program, runs, name, flags, processes) for name, flags, counts in PROGRAMS for processes in counts]
         for task in tasks:
             task.result()

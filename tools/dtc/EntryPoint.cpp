@@ -45,14 +45,15 @@ static void keepFreedMemory() {
 // Whether this is not the first process of a run of several, by the variables of its launcher.
 static bool followsInRun(const std::vector<std::string>& words) {
   const auto flag = std::ranges::find(words, "--comm");
-  const auto isLocal = [](const std::string& comm) { // unknown ones are errors of all processes, too
-    return comm == "local" || (comm == "nccl" && !startedByMpi());
-  };
-  const bool given = flag != words.end() && flag + 1 != words.end() && !isLocal(flag[1]);
-  const auto joined = [&](const std::string& word) {
-    return word.starts_with("--comm=") && !isLocal(word.substr(7));
-  };
-  if (!given && std::ranges::none_of(words, joined)) return false;
+  std::string comm = flag != words.end() && flag + 1 != words.end() ? flag[1] : "";
+  for (const std::string& word : words)
+    if (word.starts_with("--comm=")) comm = word.substr(7);
+  if (comm.empty() || comm == "local") return false; // unknown ones are errors of all processes, too
+  if (comm == "nccl") {
+    const ProcessTransport by = transportOfLauncher();
+    if (by == ProcessTransport::None) return false;
+    if (by == ProcessTransport::Tcp) return std::strcmp(std::getenv("RANK"), "0") != 0;
+  }
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
     if (const char* rank = std::getenv(name)) return std::strcmp(rank, "0") != 0;
   return false;

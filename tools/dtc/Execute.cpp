@@ -588,12 +588,12 @@ static Result<int> executeEntries(Environment& env, const RunOptions& given, Job
 Result<int> executeProgram(Environment& env, const RunOptions& o) {
   if (Status s = checkFlags(o); !s) return s.error();
   if (!o.inProcesses()) return executeEntries(env, o, nullptr);
-  DTC_TRY(const auto job, Job::open(env, o.commTimeout));
+  DTC_TRY(const auto job, Job::open(env, o.commTimeout, o.comm));
   const bool typed = o.program.file == "-" && job->processes().size() > 1;
-  const Result<int> code =
-      typed ? usageError("with --comm mpi, only one process can read standard input: give the "
-                         "program as a file")
-            : executeEntries(env, o, job.get());
+  const Result<int> code = typed ? usageError("with --comm " + o.comm +
+                                              ", only one process can read standard input: give the "
+                                              "program as a file")
+                                 : executeEntries(env, o, job.get());
   return job->finish(env, code ? *code : env.fail(code.error()));
 }
 

@@ -18,11 +18,12 @@ static std::string argumentsOf(const Environment& env) {
   return lines + "no further argument\n";
 }
 
-Result<std::unique_ptr<Job>> Job::open(Environment& env, double timeoutSeconds) {
-  DTC_TRY(auto processes, Processes::open(timeoutSeconds));
+Result<std::unique_ptr<Job>> Job::open(Environment& env, double timeoutSeconds, const std::string& comm) {
+  const ProcessTransport by = comm == "mpi" ? ProcessTransport::Mpi : transportOfLauncher();
+  DTC_TRY(auto processes, Processes::open(timeoutSeconds, true, by));
   env.connected = true;
   if (processes->rank() != 0) env.mute();
-  std::unique_ptr<Job> job(new Job(std::move(processes)));
+  std::unique_ptr<Job> job(new Job(std::move(processes), by));
   // With other flags, the rounds until start() would be others, too.
   if (Status s = job->agree(argumentsOf(env)); !s) return s.error();
   return job;
@@ -75,8 +76,11 @@ void Job::failed(Environment& env) const {
 void Job::abort(Environment& env, int code) {
   const bool speaks = processes_->speaker() == processes_->rank();
   if (!speaks) std::this_thread::sleep_for(std::chrono::seconds(5));
-  env.writeDocument();
-  std::fputs(env.mutedText().c_str(), stderr); // of a process that is not muted it is empty
+  // A process that speaks has reported it; by MPI, it has ended this one, too.
+  if (speaks || by_ == ProcessTransport::Mpi) {
+    env.writeDocument();
+    std::fputs(env.mutedText().c_str(), stderr); // of a process that is not muted it is empty
+  }
   (void)env.finish();
   std::fflush(nullptr);
   reportExit(code);

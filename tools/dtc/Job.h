@@ -12,7 +12,8 @@ namespace dtc {
 class Job {
 public:
   // From now on, processes other than 0 write nothing. Error (Usage): the processes have other versions or arguments.
-  [[nodiscard]] static Result<std::unique_ptr<Job>> open(Environment&, double timeoutSeconds);
+  [[nodiscard]] static Result<std::unique_ptr<Job>> open(Environment&, double timeoutSeconds,
+                                                         const std::string& comm);
 
   [[nodiscard]] Processes& processes() { return *processes_; }
   [[nodiscard]] bool speaks() const { return processes_->rank() == 0; }
@@ -38,12 +39,14 @@ public:
   [[nodiscard]] int finish(Environment&, int code);
 
 private:
-  explicit Job(std::unique_ptr<Processes> processes) : processes_(std::move(processes)) {}
+  Job(std::unique_ptr<Processes> processes, ProcessTransport by)
+      : processes_(std::move(processes)), by_(by) {}
   [[nodiscard]] Status agree(const std::string& document);
   [[nodiscard]] Status different(const std::string& document);
   [[noreturn]] void abort(Environment&, int code);
 
   std::unique_ptr<Processes> processes_;
+  ProcessTransport by_;
   enum class Phase : uint8_t { Loading, Running, Ran } phase_ = Phase::Loading;
 };
 

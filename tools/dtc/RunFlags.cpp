@@ -52,7 +52,9 @@ static Status checkProcessFlags(const RunOptions& o) {
   return Ok{};
 }
 
-bool RunOptions::inProcesses() const { return comm == "mpi" || (comm == "nccl" && startedByMpi()); }
+bool RunOptions::inProcesses() const {
+  return comm == "mpi" || (comm == "nccl" && transportOfLauncher() != ProcessTransport::None);
+}
 
 Status checkProcesses(const RunOptions& o, int64_t numDevices, int64_t numProcesses) {
   if (Status s = checkShares(numDevices, numProcesses); !s) return s;

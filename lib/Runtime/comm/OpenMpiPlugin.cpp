@@ -5,6 +5,7 @@
 #include "dtc/Support/OutOfMemory.h"
 
 #include <cstdlib>
+#include <cstring>
 #include <dlfcn.h>
 
 namespace dtc {
@@ -29,13 +30,17 @@ Result<const DtcMpiTable*> openMpiPlugin() {
                       "; install MPI (libopenmpi-dev and openmpi-bin), then run `dtc plugin build mpi`");
 }
 
-bool startedByMpi() {
+ProcessTransport transportOfLauncher() {
   const auto several = [](const char* variable) {
     const char* count = std::getenv(variable);
     return count && std::atoi(count) > 1;
   };
-  return several("OMPI_COMM_WORLD_SIZE") || several("PMI_SIZE") ||
-         (std::getenv("PMIX_RANK") && several("SLURM_NTASKS"));
+  if (several("OMPI_COMM_WORLD_SIZE") || several("PMI_SIZE") ||
+      (std::getenv("PMIX_RANK") && several("SLURM_NTASKS")))
+    return ProcessTransport::Mpi;
+  const char* size = std::getenv("WORLD_SIZE");
+  const bool one = size && std::strcmp(size, "1") == 0;
+  return std::getenv("RANK") && size && !one ? ProcessTransport::Tcp : ProcessTransport::None;
 }
 
 Status checkLauncher(int size, const std::string& version) {

@@ -2,6 +2,7 @@
 
 #include "comm/OpenMpiPlugin.h"
 #include "comm/ProcessTexts.h"
+#include "comm/TcpTransport.h"
 
 #include "dtc/Support/Cores.h"
 
@@ -58,6 +59,7 @@ int64_t nowNs() {
 struct Processes::Impl {
   const DtcMpiTable* mpi = nullptr;
   double timeoutSeconds = 600;
+  bool byTcp = false;
   int rank = 0, size = 1, onHost = 1, maxTag = 32767;
   std::string version;
   std::vector<std::string> hosts; // by rank
@@ -131,7 +133,9 @@ struct Processes::Impl {
 };
 
 Status Processes::Impl::init() {
-  if (mpi->init()) return machineError(std::string("cannot start MPI: ") + mpi->error());
+  if (mpi->init())
+    return machineError((byTcp ? "cannot join the other processes: " : "cannot start MPI: ") +
+                        std::string(mpi->error()));
   rank = mpi->rank();
   size = mpi->size();
   onHost = mpi->sizeOnHost();
@@ -447,11 +451,13 @@ Processes::~Processes() {
   if (impl_->thread.joinable()) impl_->thread.join();
 }
 
-Result<std::unique_ptr<Processes>> Processes::open(double timeoutSeconds, bool endsAtSigterm) {
-  DTC_TRY(const DtcMpiTable* table, openMpiPlugin());
+Result<std::unique_ptr<Processes>> Processes::open(double timeoutSeconds, bool endsAtSigterm,
+                                                   ProcessTransport by) {
+  const bool tcp = by == ProcessTransport::Tcp;
+  DTC_TRY(const DtcMpiTable* table, tcp ? tcpTransport(timeoutSeconds) : openMpiPlugin());
   auto impl = std::make_unique<Impl>();
   impl->mpi = table;
-  impl->timeoutSeconds = timeoutSeconds;
+  impl->timeoutSeconds = timeoutSeconds, impl->byTcp = tcp;
   std::unique_ptr<Processes> made(new Processes(std::move(impl)));
   Impl& x = *made->impl_;
   x.thread = std::thread([&x] { x.loop(); });
@@ -460,7 +466,8 @@ Result<std::unique_ptr<Processes>> Processes::open(double timeoutSeconds, bool e
     x.changed.wait(lock, [&x] { return x.ready; });
     if (x.failed) return *x.failed;
   }
-  if (Status s = checkLauncher(made->size(), made->version()); !s) return s.error();
+  if (!tcp)
+    if (Status s = checkLauncher(made->size(), made->version()); !s) return s.error();
   DTC_TRY(x.hosts, made->allGather(x.mpi->host()));
   if (endsAtSigterm) (void)std::signal(SIGTERM, [](int) { terminated = true; });
   return made;

@@ -42,13 +42,19 @@ struct ProcessChannel {
   std::string where; // for reports
 };
 
+// What carries messages.
+enum class ProcessTransport : uint8_t { None, Mpi, Tcp };
+// The transport of the launcher that has started this process with others, by its variables: MPI under mpirun, or srun
+// with PMI; else TCP if torchrun's RANK and WORLD_SIZE are set.
+[[nodiscard]] ProcessTransport transportOfLauncher();
+
 class Processes {
 public:
   // Starts MPI in a thread of its own. `timeoutSeconds`: after this time in one exchange the run fails.
   // `endsAtSigterm`: SIGTERM ends the run, with a report; else it ends this process, as without dtc. Error (Machine): the
   // plugin dtc-mpi.so or MPI is missing (with what to install).
-  [[nodiscard]] static Result<std::unique_ptr<Processes>> open(double timeoutSeconds,
-                                                               bool endsAtSigterm = true);
+  [[nodiscard]] static Result<std::unique_ptr<Processes>>
+  open(double timeoutSeconds, bool endsAtSigterm = true, ProcessTransport by = ProcessTransport::Mpi);
   // After an error on any process the others are ended, too. Else all processes have to come here.
   ~Processes();
 
@@ -116,9 +122,6 @@ private:
   std::unique_ptr<Impl> impl_;
   std::optional<Problem> problem_;
 };
-
-// Whether a launcher of MPI has started this process with others: mpirun, or srun with PMI, by their variables.
-[[nodiscard]] bool startedByMpi();
 
 // The devices of a mesh that this process runs.
 struct DeviceSlice {

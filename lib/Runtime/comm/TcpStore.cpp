@@ -1,0 +1,279 @@
+#include "comm/TcpStore.h"
+
+#include <arpa/inet.h>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <map>
+#include <mutex>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace dtc {
+namespace {
+
+enum Query : uint8_t { Validate = 0, Set = 1, Get = 3, Check = 5 };
+constexpr uint32_t kMagic = 0x3C85F7CE;
+constexpr uint8_t kReady = 0, kNotReady = 1;
+constexpr uint64_t kMaxBytes = 1 << 20; // of a key or value
+
+int64_t msUntil(TcpDeadline deadline) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now())
+      .count();
+}
+
+// Waits until a socket can be read or written; false at the deadline.
+bool ready(int fd, short events, TcpDeadline deadline) {
+  pollfd p{fd, events, 0};
+  for (;;) {
+    const int64_t left = msUntil(deadline);
+    if (left <= 0) return false;
+    const int n = poll(&p, 1, static_cast<int>(std::min<int64_t>(left, 1000)));
+    if (n > 0) return true;
+    if (n < 0 && errno != EINTR) return false;
+  }
+}
+
+std::string sized(const std::string& text) {
+  const uint64_t n = text.size();
+  return std::string(reinterpret_cast<const char*>(&n), sizeof n) + text;
+}
+
+std::string number(uint64_t n) { return std::string(reinterpret_cast<const char*>(&n), sizeof n); }
+
+Result<std::string> receiveSized(const TcpSocket& socket, TcpDeadline deadline) {
+  uint64_t n = 0;
+  if (Status s = receiveAll(socket, &n, sizeof n, deadline); !s) return s.error();
+  if (n > kMaxBytes) return machineError("this is no store of PyTorch or dtc");
+  std::string text(n, '\0');
+  if (Status s = receiveAll(socket, text.data(), n, deadline); !s) return s.error();
+  return text;
+}
+
+void setOptions(int fd) {
+  const int on = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  fcntl(fd, F_SETFD, FD_CLOEXEC);
+  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+}
+
+// One attempt; -1 with errno.
+int tryConnect(const addrinfo& to, TcpDeadline deadline) {
+  const int fd = socket(to.ai_family, to.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, to.ai_protocol);
+  if (fd < 0) return -1;
+  int code = connect(fd, to.ai_addr, to.ai_addrlen) == 0 ? 0 : errno;
+  if (code == EINPROGRESS) {
+    socklen_t size = sizeof code;
+    code = ETIMEDOUT;
+    if (ready(fd, POLLOUT, deadline)) getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &size);
+  }
+  if (code == 0) return setOptions(fd), fd;
+  close(fd);
+  return errno = code, -1;
+}
+
+} // namespace
+
+TcpSocket::~TcpSocket() {
+  if (fd_ >= 0) close(fd_);
+}
+
+Result<TcpSocket> connectTcp(const std::string& host, int port, TcpDeadline deadline) {
+  const std::string where = host + ":" + std::to_string(port);
+  addrinfo hints{}, *list = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  if (const int code = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list))
+    return machineError("cannot find " + where + ": " + gai_strerror(code));
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list, freeaddrinfo);
+  int why = ETIMEDOUT;
+  do {
+    for (const addrinfo* at = list; at; at = at->ai_next) {
+      if (const int fd = tryConnect(*at, deadline); fd >= 0) return TcpSocket(fd);
+      why = errno;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  } while (msUntil(deadline) > 0);
+  return machineError("cannot connect to " + where + ": " + std::strerror(why));
+}
+
+Result<TcpSocket> listenTcp(int port) {
+  // Both versions of IP by one socket, where the host has version 6.
+  for (const int family : {AF_INET6, AF_INET}) {
+    TcpSocket s(socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (s.get() < 0) continue;
+    const int on = 1, off = 0;
+    setsockopt(s.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    sockaddr_in6 six{};
+    sockaddr_in four{};
+    six.sin6_family = AF_INET6, six.sin6_port = htons(static_cast<uint16_t>(port));
+    four.sin_family = AF_INET, four.sin_port = htons(static_cast<uint16_t>(port));
+    if (family == AF_INET6) setsockopt(s.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    const int bound = family == AF_INET6 ? bind(s.get(), reinterpret_cast<sockaddr*>(&six), sizeof six)
+                                         : bind(s.get(), reinterpret_cast<sockaddr*>(&four), sizeof four);
+    if (bound == 0 && listen(s.get(), SOMAXCONN) == 0) return setOptions(s.get()), std::move(s);
+    if (family == AF_INET || errno == EADDRINUSE)
+      return machineError("cannot listen on port " + std::to_string(port) + ": " + std::strerror(errno));
+  }
+  return machineError("cannot listen on port " + std::to_string(port) + ": " + std::strerror(errno));
+}
+
+int portOf(const TcpSocket& socket) {
+  sockaddr_storage at{};
+  socklen_t size = sizeof at;
+  if (getsockname(socket.get(), reinterpret_cast<sockaddr*>(&at), &size) != 0) return 0;
+  return ntohs(at.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(at).sin6_port
+                                        : reinterpret_cast<sockaddr_in&>(at).sin_port);
+}
+
+std::string ownAddress(const TcpSocket& socket) {
+  sockaddr_storage at{};
+  socklen_t size = sizeof at;
+  char text[NI_MAXHOST] = {};
+  if (getsockname(socket.get(), reinterpret_cast<sockaddr*>(&at), &size) == 0)
+    getnameinfo(reinterpret_cast<sockaddr*>(&at), size, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
+  return text;
+}
+
+Status sendAll(const TcpSocket& socket, const void* data, size_t bytes, TcpDeadline deadline) {
+  const auto* at = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t n = send(socket.get(), at, bytes, MSG_NOSIGNAL);
+    if (n > 0) {
+      at += n, bytes -= static_cast<size_t>(n);
+    } else if (errno != EAGAIN && errno != EINTR) {
+      return machineError(std::string("the connection is broken: ") + std::strerror(errno));
+    } else if (!ready(socket.get(), POLLOUT, deadline)) {
+      return machineError("no answer in time");
+    }
+  }
+  return Ok{};
+}
+
+Status receiveAll(const TcpSocket& socket, void* data, size_t bytes, TcpDeadline deadline) {
+  auto* at = static_cast<char*>(data);
+  while (bytes > 0) {
+    const ssize_t n = recv(socket.get(), at, bytes, 0);
+    if (n > 0) {
+      at += n, bytes -= static_cast<size_t>(n);
+    } else if (n == 0) {
+      return machineError("the connection was closed");
+    } else if (errno != EAGAIN && errno != EINTR) {
+      return machineError(std::string("the connection is broken: ") + std::strerror(errno));
+    } else if (!ready(socket.get(), POLLIN, deadline)) {
+      return machineError("no answer in time");
+    }
+  }
+  return Ok{};
+}
+
+// --- The client ---
+
+Result<TcpStore> TcpStore::connect(const std::string& host, int port, TcpDeadline deadline) {
+  DTC_TRY(auto socket, connectTcp(host, port, deadline));
+  std::string hello(1, static_cast<char>(Validate));
+  hello.append(reinterpret_cast<const char*>(&kMagic), sizeof kMagic);
+  if (Status s = sendAll(socket, hello.data(), hello.size(), deadline); !s) return s.error();
+  return TcpStore(std::move(socket));
+}
+
+Status TcpStore::set(const std::string& key, const std::string& value, TcpDeadline deadline) {
+  const std::string query = std::string(1, static_cast<char>(Set)) + sized(key) + sized(value);
+  return sendAll(socket_, query.data(), query.size(), deadline);
+}
+
+Result<std::optional<std::string>> TcpStore::get(const std::string& key, TcpDeadline deadline) {
+  const std::string check = std::string(1, static_cast<char>(Check)) + number(1) + sized(key);
+  if (Status s = sendAll(socket_, check.data(), check.size(), deadline); !s) return s.error();
+  uint8_t answer = kNotReady;
+  if (Status s = receiveAll(socket_, &answer, sizeof answer, deadline); !s) return s.error();
+  if (answer != kReady) return std::optional<std::string>();
+  const std::string query = std::string(1, static_cast<char>(Get)) + sized(key);
+  if (Status s = sendAll(socket_, query.data(), query.size(), deadline); !s) return s.error();
+  DTC_TRY(auto value, receiveSized(socket_, deadline));
+  return std::optional<std::string>(std::move(value));
+}
+
+// --- The server: a thread that listens, and one for each client ---
+
+struct TcpStoreServer::Impl {
+  TcpSocket listener;
+  std::atomic<bool> stop{false};
+  std::mutex mutex;
+  std::map<std::string, std::string> values;
+  std::vector<std::thread> clients;
+  std::thread thread;
+
+  static TcpDeadline soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(10); }
+
+  Status answer(const TcpSocket& to) {
+    uint8_t query = 0;
+    if (Status s = receiveAll(to, &query, sizeof query, soon()); !s) return s;
+    if (query == Validate) {
+      uint32_t magic = 0;
+      if (Status s = receiveAll(to, &magic, sizeof magic, soon()); !s) return s;
+      return magic == kMagic ? Status(Ok{}) : machineError("no client of a store");
+    }
+    uint64_t keys = 1;
+    if (query == Check)
+      if (Status s = receiveAll(to, &keys, sizeof keys, soon()); !s) return s;
+    if ((query != Set && query != Get && query != Check) || keys != 1) return machineError("unknown query");
+    DTC_TRY(const auto key, receiveSized(to, soon()));
+    if (query == Set) {
+      DTC_TRY(const auto value, receiveSized(to, soon()));
+      const std::lock_guard lock(mutex);
+      values[key] = value;
+      return Ok{};
+    }
+    std::string reply;
+    {
+      const std::lock_guard lock(mutex);
+      const auto at = values.find(key);
+      reply = query == Get ? sized(at == values.end() ? "" : at->second)
+                           : std::string(1, static_cast<char>(at == values.end() ? kNotReady : kReady));
+    }
+    return sendAll(to, reply.data(), reply.size(), soon());
+  }
+
+  void serve(const TcpSocket& client) {
+    while (!stop) {
+      pollfd p{client.get(), POLLIN, 0};
+      if (poll(&p, 1, 50) > 0)
+        if (Status s = answer(client); !s) return;
+    }
+  }
+
+  void loop() {
+    while (!stop) {
+      pollfd p{listener.get(), POLLIN, 0};
+      if (poll(&p, 1, 50) <= 0) continue;
+      const int fd = accept(listener.get(), nullptr, nullptr);
+      if (fd < 0) continue;
+      setOptions(fd);
+      clients.emplace_back([this, client = TcpSocket(fd)] { serve(client); });
+    }
+  }
+};
+
+Result<std::unique_ptr<TcpStoreServer>> TcpStoreServer::start(int port) {
+  auto impl = std::make_unique<Impl>();
+  DTC_TRY(impl->listener, listenTcp(port));
+  Impl& x = *impl;
+  x.thread = std::thread([&x] { x.loop(); });
+  return std::unique_ptr<TcpStoreServer>(new TcpStoreServer(std::move(impl)));
+}
+
+TcpStoreServer::TcpStoreServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+TcpStoreServer::~TcpStoreServer() {
+  impl_->stop = true;
+  impl_->thread.join();
+  for (std::thread& t : impl_->clients) t.join();
+}
+
+} // namespace dtc

@@ -1,0 +1,71 @@
+"""Processes that torchrun's variables bring together, without MPI. Part of the check nccl-processes."""
+
+import re
+import shutil
+import signal
+import socket
+import subprocess
+
+from . import mpi
+
+LIMIT = 30  # seconds
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("", 0))
+        return s.getsockname()[1]
+
+
+def processes(runs, count, arguments, change=lambda rank, variables: variables, missing=()):
+    """The exit codes of processes started by hand, the output of the first, and all that they say."""
+    port, started = free_port(), []
+    for rank in range(count):
+        if rank in missing:
+            continue
+        variables = {"RANK": rank, "WORLD_SIZE": count, "LOCAL_RANK": rank, "MASTER_ADDR": "localhost", "MASTER_PORT": port}
+        set_ = [f"{k}={v}" for k, v in change(rank, variables).items()]
+        started.append(subprocess.Popen(["env", *runs.env, *set_, runs.context.dtc, "run", *map(str, arguments), "--backend", "cuda", "--comm", "nccl"],
+                                        cwd=runs.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+    done = []
+    for p in started:
+        try:
+            out, err = p.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            p.kill()
+            out, err = p.communicate()
+        done.append((p.returncode, out, err))
+    return [code for code, _, _ in done], done[0][1], "".join(err for _, _, err in done)
+
+
+def run(runs):
+    (runs.folder / "torchrun.dt").write_text(mpi.HOST_OP)
+    host = ["torchrun.dt", "--input", "*=const(0.125)"]
+    for count in (2, 4):
+        codes, out, err = processes(runs, count, host)
+        runs.expect(f"variables {count}", codes == [0] * count and out.count("s = 1.0") == 2, f"{codes}\n{out}{err}")
+    codes, _, err = processes(runs, 2, ["torchrun.dt", "--input", "*=const(0.25)"])
+    runs.expect("variables, expect_close", codes == [1, 1] and err.count("error:") == 1, f"{codes}\n{err}")
+    for name, change, why in (
+            ("MASTER_PORT", lambda rank, v: {k: x for k, x in v.items() if k != "MASTER_PORT"}, "MASTER_PORT is not set"),
+            ("RANK", lambda rank, v: {**v, "RANK": rank + 2}, r"RANK=2: expected a number from 0 to 1"),
+            ("twice", lambda rank, v: {**v, "RANK": 1}, r"two processes have RANK=1|has not come to the store|cannot connect to localhost")):
+        codes, _, err = processes(runs, 2, [*host, "--comm-timeout", 2], change)
+        runs.expect(f"variables, {name}", set(codes) <= {2, 3} and re.search(why, err), f"{codes}\n{err}")
+    codes, _, err = processes(runs, 2, [*host, "--comm-timeout", 2], missing=[1])
+    runs.expect("a process that does not come", codes == [3] and "rank 1 of 2 has not come to the store at localhost" in err, f"{codes}\n{err}")
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        taken.listen()
+        codes, _, err = processes(runs, 2, [*host, "--comm-timeout", 2], lambda rank, v: {**v, "MASTER_PORT": taken.getsockname()[1]})
+        runs.expect("a port in use", 3 in codes and "cannot listen on port" in err, f"{codes}\n{err}")
+    for fault in (signal.SIGKILL, signal.SIGSTOP):
+        codes, _, err = processes(runs, 2, [*host, "--comm-timeout", 2], lambda rank, v: {**v, "DTC_STUB_NCCL_FAULT": f"2:0:{int(fault)}"})
+        runs.expect(f"variables, {fault.name}", codes[0] == 3 and re.search(r"'all_reduce': no progress for 2 s: no answer from rank 1", err), f"{codes}\n{err}")
+    torchrun = shutil.which("torchrun")
+    if not torchrun:
+        runs.context.note("torchrun itself was not tried: it was not found")
+        return
+    done = runs.context.run("env", *runs.env, torchrun, "--nproc-per-node", 4, "--master-port", free_port(), "--no-python", runs.context.dtc, "run", *host,
+                            "--backend", "cuda", "--comm", "nccl", cwd=runs.folder, limit=120)
+    runs.expect("torchrun", done.returncode == 0 and done.stdout.count("s = 1.0") == 2, f"{done.stdout}{done.stderr[-2000:]}")
