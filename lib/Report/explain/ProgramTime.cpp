@@ -3,8 +3,8 @@
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Passes/analysis/OpWork.h"
+#include "explain/Branches.h"
 #include "explain/Exposure.h"
-#include "timeline/Branches.h"
 
 #include <algorithm>
 

@@ -7,8 +7,8 @@
 #include "dtc/Passes/analysis/MemoryPlan.h"
 #include "dtc/Passes/analysis/OpWork.h"
 #include "dtc/Support/Words.h"
+#include "explain/Branches.h"
 #include "explain/Exposure.h"
-#include "timeline/Branches.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "timeline/Branches.h"
+#include "explain/Branches.h"
 
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Passes/analysis/Collectives.h"
