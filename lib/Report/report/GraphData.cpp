@@ -361,8 +361,30 @@ private:
     return c >= 0 ? in(v.ofCluster, c) : c == kTop ? in(v.ofNode, n) : -1;
   }
 
+  // Where a node is, as the drawing of the program shows it: "backward of blocks_0", "matmul %logits".
+  std::string placeOf(int n) const {
+    size_t equal = 1;
+    if (const int c = childIn(kTop, n); c >= 0) return nameOf(clusters_[static_cast<size_t>(c)], equal);
+    const GraphNode& node = g_.nodes[static_cast<size_t>(n)];
+    return node.kind == GraphNode::Results ? "results" : node.op + " " + node.label;
+  }
+
+  // By drawn node whose value is read outside: where, or "outside" for several places.
+  std::map<int, std::string> readersOutside(int drawn, const Vertices& v) const {
+    std::map<int, std::string> out;
+    for (const GraphEdge& e : g_.edges) {
+      const int from = vertexOf(drawn, v, e.from);
+      if (from < 0 || childIn(drawn, e.to) != kOutside) continue;
+      const std::string place = placeOf(e.to);
+      if (const auto [at, isNew] = out.try_emplace(from, place); !isNew && at->second != place)
+        at->second = "outside";
+    }
+    return out;
+  }
+
   // Values from outside, and those that are read outside.
   void ports(int drawn, Vertices& v) {
+    const std::map<int, std::string> readers = readersOutside(drawn, v);
     for (const GraphEdge& e : g_.edges) {
       const int from = vertexOf(drawn, v, e.from), to = vertexOf(drawn, v, e.to);
       const bool enters = from < 0 && to >= 0 && childIn(drawn, e.from) == kOutside,
@@ -373,7 +395,9 @@ private:
       const GraphNode& source = g_.nodes[static_cast<size_t>(e.from)];
       const std::string name = e.value < 0 ? source.op + " " + source.label
                                            : values_[static_cast<size_t>(e.value)]["name"].get<std::string>();
-      Drawn d = this->drawn({enters ? "from " + shortName(name, kMaxLetters) : "to outside"}, "port", {});
+      Drawn d = this->drawn({enters ? "from " + shortName(name, kMaxLetters)
+                                    : "to " + shortName(readers.at(from), kMaxLetters)},
+                            "port", {});
       if (e.value >= 0) d.data["values"] = {e.value};
       if (enters)
         v.inputs[e.from] = v.nodes.size();
