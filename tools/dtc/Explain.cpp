@@ -49,6 +49,11 @@ std::string noSuchValue(const Module& written, FuncId entry, const std::string& 
   if (!valuesNamed(written, entry, name).empty())
     return "function @" + function + " has no value '" + name +
            "' any more when shardings are propagated: it was simplified away";
+  const std::string missing = "function @" + function + " has no value '" + name + "'";
+  for (FuncId f : written.order)
+    if (f != entry && !valuesNamed(written, f, name).empty())
+      return missing + "; did you mean '@" + std::string(written.strings[written[f].name]) + ":" + name +
+             "'?";
   std::vector<std::string> texts;
   for (const FuncArg& a : written[entry].args) texts.push_back(printValueName(written, a.value));
   forEachOp(written, written[entry].body, [&](OpId o) {
@@ -57,8 +62,7 @@ std::string noSuchValue(const Module& written, FuncId entry, const std::string& 
   });
   std::vector<std::string_view> known(texts.begin(), texts.end());
   std::string_view near = nearestWord(name, known);
-  return "function @" + function + " has no value '" + name + "'" +
-         (near.empty() ? "" : "; did you mean '" + std::string(near) + "'?");
+  return missing + (near.empty() ? "" : "; did you mean '" + std::string(near) + "'?");
 }
 
 // The name in the text for the user's own name of an argument or a result: "%a_weight" for "%a.weight".

@@ -228,6 +228,9 @@ private:
     std::vector<std::string_view> known;
     for (const Shown& s : all) known.push_back(s.name);
     std::string_view near = nearestWord(name, known);
+    const auto called = std::ranges::find_if( // a value of a function that is called: "%loss_h" for "%h"
+        known, [&](std::string_view k) { return k.ends_with("_" + name.substr(1)); });
+    if (called != known.end()) near = *called;
     return "function @" + std::string(m_.strings[m_[func_].name]) + " has no value '" + name +
            "' with a sharding" + (near.empty() ? "" : "; did you mean '" + std::string(near) + "'?");
   }
