@@ -6,6 +6,7 @@
 #include "dtc/Passes/analysis/Collectives.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace dtc {
 
@@ -203,8 +204,7 @@ StepNames::Name StepNames::takenBy(BlockId body, OpId slice) const {
 StepNames::Name StepNames::describe(ValueId v) const {
   if (const auto at = buckets_.find(v); at != buckets_.end()) return at->second;
   if (std::string name = named(v); !name.empty()) return {"", name};
-  if (const auto at = packed_.find(v); at != packed_.end())
-    return {at->second.role.empty() ? "partial" : "partial " + at->second.role, at->second.of};
+  if (const auto at = packed_.find(v); at != packed_.end()) return partialOf(at->second);
   const OpId by = m_.definingOp(v);
   if (!by.valid()) return {"", names_(v)};
   if (m_.record(by).async == AsyncForm::Done) {
@@ -255,22 +255,47 @@ StepNames::Name StepNames::generatedFor(ValueId v) const {
   if (!by.valid()) return {"", names_(v)};
   std::string statement = statementOf(by);
   if (statement.empty() || isNumbered(statement)) // the text does not name it, either: a reader that is named
-    if (std::string name = namedReader(v); !name.empty())
-      return {std::string(m_.record(by).name) + " for", std::move(name), true};
+    if (Name reader = namedReader(v); !reader.of.empty())
+      return reader.role.empty() ? Name{std::string(m_.record(by).name) + " for", reader.of, true} : reader;
   if (statement.empty()) return {"", names_(v)};
   return {std::string(m_.record(by).name) + " in", std::move(statement), true};
 }
 
-// The first named value on the way to a result.
-std::string StepNames::namedReader(ValueId v) const {
-  for (int i = 0; i < kFar && !readersOf(v).empty(); ++i) {
-    const OpId reader = readersOf(v)[0];
-    for (uint32_t r = 0; r < m_[reader].numResults; ++r)
-      if (std::string name = named(m_.result(reader, r)); !name.empty()) return name;
-    if (m_[reader].numResults == 0) return "";
-    v = m_.result(reader);
+// The results of an op that an operand is read for: a fused region may compute others from other operands.
+std::vector<ValueId> StepNames::resultsFrom(OpId o, ValueId operand) const {
+  std::vector<ValueId> out;
+  if (!isFused(m_, o)) {
+    for (uint32_t r = 0; r < m_[o].numResults; ++r) out.push_back(m_.result(o, r));
+    return out;
   }
-  return "";
+  const Block& body = m_[m_.region(o)];
+  std::unordered_set<ValueId> reached;
+  for (size_t a = 0; a < body.args.size() && a < m_[o].numOperands; ++a)
+    if (m_.operand(o, static_cast<uint32_t>(a)) == operand) reached.insert(body.args[a]);
+  for (OpId inner : body.ops)
+    if (std::ranges::any_of(m_.operands(inner), [&](ValueId v) { return reached.contains(v); }))
+      for (uint32_t r = 0; r < m_[inner].numResults; ++r) reached.insert(m_.result(inner, r));
+  for (size_t y = 0; y < body.yields.size() && y < m_[o].numResults; ++y)
+    if (reached.contains(body.yields[y])) out.push_back(m_.result(o, static_cast<uint32_t>(y)));
+  return out;
+}
+
+// The first named value on the way to a result, or the gradient that it is added up to.
+StepNames::Name StepNames::namedReader(ValueId v) const {
+  for (int i = 0; i < kFar && !readersOf(v).empty(); ++i) {
+    const std::vector<ValueId> results = resultsFrom(readersOf(v)[0], v);
+    for (ValueId result : results)
+      if (std::string name = named(result); !name.empty()) return {"", name};
+    if (results.empty()) return {};
+    v = results[0];
+    if (const auto at = packed_.find(v); at != packed_.end()) return partialOf(at->second);
+  }
+  return {};
+}
+
+// Of a value before it is copied to a bucket.
+StepNames::Name StepNames::partialOf(const Name& packed) {
+  return {packed.role.empty() ? "partial" : "partial " + packed.role, packed.of};
 }
 
 std::string StepNames::text(const Name& n, bool ofBuffer) const {

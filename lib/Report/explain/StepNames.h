@@ -37,7 +37,9 @@ private:
   [[nodiscard]] Name describe(ValueId) const;
   [[nodiscard]] Name describeMessage(OpId by, ValueId) const;
   [[nodiscard]] Name generatedFor(ValueId) const;
-  [[nodiscard]] std::string namedReader(ValueId) const;
+  [[nodiscard]] Name namedReader(ValueId) const;
+  [[nodiscard]] static Name partialOf(const Name& packed);
+  [[nodiscard]] std::vector<ValueId> resultsFrom(OpId, ValueId operand) const;
   [[nodiscard]] std::string text(const Name&, bool ofBuffer) const;
   [[nodiscard]] std::string userPathOf(OpId) const;
   [[nodiscard]] std::string named(ValueId) const;
