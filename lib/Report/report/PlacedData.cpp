@@ -4,6 +4,7 @@
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Kernel/Kernel.h"
+#include "dtc/Passes/analysis/Frozen.h"
 #include "dtc/Passes/analysis/OpWork.h"
 #include "dtc/Passes/analysis/TargetOf.h"
 #include "dtc/Passes/memory/PlanMemory.h"
@@ -249,10 +250,10 @@ private:
       const bool argument =
           m_[buffer.value].kind == ValueKind::BlockArg && BlockId(m_[buffer.value].owner) == m_[f].body;
       const OpId by = m_.definingOp(buffer.value);
-      const char* what = argument                             ? "argument"
-                         : isResult.contains(v)               ? "result"
-                         : by.valid() && isLoadTimeOp(m_, by) ? "constant"
-                                                              : "value";
+      const char* what = argument                                                     ? "argument"
+                         : isResult.contains(v)                                       ? "result"
+                         : by.valid() && (isLoadTimeOp(m_, by) || isFrozenOp(m_, by)) ? "constant"
+                                                                                      : "value";
       const int line = by.valid() ? lineOf(by) : lines_(m_[buffer.value].loc);
       if (buffer.bytes < plan.arenaBytes / kSmallBuffer) {
         ++small, smallBytes += buffer.bytes;

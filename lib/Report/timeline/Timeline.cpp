@@ -4,6 +4,7 @@
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Passes/analysis/Collectives.h"
+#include "dtc/Passes/analysis/Frozen.h"
 #include "dtc/Passes/analysis/MemoryPlan.h"
 #include "dtc/Passes/analysis/OpWork.h"
 #include "dtc/Support/Words.h"
@@ -38,7 +39,7 @@ private:
   void block(BlockId b, double times) {
     for (OpId o : m_[b].ops) {
       const OpRecord& record = m_.record(o);
-      if (isLoadTimeOp(m_, o)) continue;
+      if (isLoadTimeOp(m_, o) || isFrozenOp(m_, o)) continue; // not part of each run
       if (record.async == AsyncForm::Done)
         items.push_back({Item::Done, o, times});
       else if (hasGroups(record.collective))

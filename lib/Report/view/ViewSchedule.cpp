@@ -2,6 +2,7 @@
 #include "dtc/IR/DevicePrograms.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/text/Naming.h"
+#include "dtc/Passes/analysis/Frozen.h"
 #include "dtc/Passes/memory/PlanMemory.h"
 #include "dtc/Report/explain/StepCost.h"
 #include "dtc/Report/view/View.h"
@@ -35,7 +36,10 @@ static ViewSchedule::Step stepOf(const Module& m, OpId o, const Naming& names, c
   const OpRecord& record = m.record(o);
   ViewSchedule::Step step;
   step.what = record.name;
-  step.stream = isLoadTimeOp(m, o) ? "load" : record.isCollective() ? "comm" + axesText(m, o) : "compute";
+  step.stream = isLoadTimeOp(m, o)      ? "load"
+                : isFrozenOp(m, o)      ? "once"
+                : record.isCollective() ? "comm" + axesText(m, o)
+                                        : "compute";
   if (AttrId kind = m.attr(o, "kind"); kind.valid() && record.regions == RegionKind::Fused)
     step.what = std::string(m.strings[m.attrs[kind].text]);
   for (uint32_t r = 0; r < m[o].numResults; ++r) step.result += (r ? ", " : "") + names(m.result(o, r));
