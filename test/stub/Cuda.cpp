@@ -1,8 +1,9 @@
 // libcuda.so.1 of the tests: the entry points that dtc binds, over Streams.h. A device's memory is the host's, filled with
 // NaNs; kernels are the text that the stub of NVRTC hands through, executed by cuda-emu. DTC_STUB_GPUS says how many devices
-// there are (1), of which CUDA_VISIBLE_DEVICES chooses, DTC_STUB_NO_PEERS=1 that they do not reach each other's memory, DTC_STUB_CUDA which CUDA the driver is of (13000),
-// DTC_STUB_GPU their compute capability (90), DTC_STUB_INIT what cuInit returns (0). DTC_STUB_FORGET=N leaves out the Nth wait of a
-// stream for an event (from 1).
+// there are (1), of which CUDA_VISIBLE_DEVICES chooses, DTC_STUB_NO_PEERS=1 that they do not reach each other's memory,
+// DTC_STUB_CUDA which CUDA the driver is of (13000), DTC_STUB_GPU their compute capability (90), DTC_STUB_INIT what cuInit
+// returns (0). DTC_STUB_FORGET=N leaves out the Nth wait of a stream for an event (from 1).
+#include "KernelImage.h"
 #include "Streams.h"
 
 #include "../../lib/Cuda/CudaTable.h"
@@ -95,7 +96,7 @@ template <class T> T valueOf(const std::string& bytes) {
 
 std::string set(uint64_t handle, bool value) {
   auto at = conditions().find(handle);
-  if (at == conditions().end()) return "a kernel sets a condition that is none";
+  if (at == conditions().end()) return "a kernel sets an unknown condition";
   *at->second = value ? 1 : 0;
   return "";
 }
@@ -123,39 +124,6 @@ std::string nextTrip(const std::vector<std::string>& p) {
   if (!isDeviceMemory(index, 4)) return "the index of a loop is outside of an allocation";
   *index = valueOf<uint32_t>(p[4]) ? valueOf<int32_t>(p[2]) : *index + 1;
   return valueOf<uint64_t>(p[0]) ? set(valueOf<uint64_t>(p[0]), *index < valueOf<int32_t>(p[3])) : "";
-}
-
-// The bytes of each parameter of `name` in a text: pointers and 64-bit numbers 8, others 4.
-std::vector<size_t> parametersOf(const std::string& text, const std::string& name) {
-  std::vector<size_t> out;
-  size_t head = text.find(name + "(");
-  while (head != std::string::npos) { // its definition, not a call of something with such an end
-    const size_t mark = text.rfind("__global__", head);
-    const bool defined = mark != std::string::npos && text.find_first_of("{;", mark) > head;
-    if (defined && head > 0 && (text[head - 1] == ' ' || text[head - 1] == '\n')) break;
-    head = text.find(name + "(", head + 1);
-  }
-  if (head == std::string::npos) return out;
-  size_t at = head + name.size() + 1;
-  const size_t end = text.find(')', at);
-  while (at < end) {
-    const size_t comma = std::min(text.find(',', at), end);
-    const std::string one = text.substr(at, comma - at);
-    if (one.find_first_not_of(" \n") == std::string::npos) break;
-    const bool wide = one.find('*') != std::string::npos || one.find("64") != std::string::npos ||
-                      one.find("long") != std::string::npos;
-    out.push_back(wide ? 8 : 4);
-    at = comma + 1;
-  }
-  return out;
-}
-
-// "DTC STUB sm_90a k_exp\n" and the text.
-std::string fromImage(const std::string& image, std::string& name, std::string& target) {
-  const size_t line = image.find('\n', 9), blank = image.find(' ', 9);
-  target = image.substr(9, blank - 9);
-  name = image.substr(blank + 1, line - blank - 1);
-  return image.substr(line + 1);
 }
 
 } // namespace
@@ -502,18 +470,16 @@ STUB_CUDA cuModuleLoadData(void** out, const void* image) {
     module->kernels = {{"dtc_set_condition", {8, 8, 8, 8, 8, 4, 4}}, {"dtc_next_trip", {8, 8, 4, 4, 4}}};
     return *out = module.release(), kSuccess;
   }
-  if (!text.starts_with("DTC STUB "))
-    return problem(kInvalidImage, "the image was not made by the stub of NVRTC");
-  std::string name, target;
-  const std::string source = fromImage(text, name, target);
-  if (!runs(target)) return problem(kNoBinary, "the image is for " + target);
-  auto code = compiled(name, source);
+  const auto kernels = KernelImage::read(text);
+  if (!kernels) return problem(kInvalidImage, "the image was not made by the stub of NVRTC");
+  if (!runs(kernels->target)) return problem(kNoBinary, "the image is for " + kernels->target);
+  auto code = compiled(kernels->name, kernels->source);
   if (!code) return problem(kInvalidImage, code.error().message);
   auto module = std::make_unique<Module>();
   module->device = current();
   module->code = *code;
   for (const std::string& kernel : (*code)->kernels())
-    module->kernels.push_back({kernel, parametersOf(source, kernel)});
+    module->kernels.push_back({kernel, parametersOf(kernels->source, kernel)});
   return *out = module.release(), kSuccess;
 }
 STUB_CUDA cuModuleUnload(void* module) { return delete static_cast<Module*>(module), kSuccess; }

@@ -1,5 +1,7 @@
 // libnvrtc.so.13 of the tests: hands the text of a unit through, without the device header that dtc puts before it. It takes the
 // options that NVRTC documents, for the GPUs that it says it knows. Kernels whose text contains DTC_STUB_SPILLS are reported to spill; without the variable nothing is reported.
+#include "KernelImage.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -13,7 +15,7 @@ namespace {
 struct Program {
   std::string name, text, log, target;
   [[nodiscard]] std::string image(bool cubin) const {
-    return cubin == target.starts_with("sm_") ? "DTC STUB " + target + " " + name + "\n" + text : "";
+    return cubin == target.starts_with("sm_") ? stub::KernelImage{target, name, text}.write() : "";
   }
 };
 constexpr int kInvalidOption = 5; // NVRTC_ERROR_INVALID_OPTION

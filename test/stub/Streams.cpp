@@ -119,7 +119,7 @@ private:
         for (const auto& weak : all)
           if (auto s = weak.lock()) {
             const uint64_t before = s->done;
-            (void)advance(*s, s->end()); // who waits for it will have the error
+            (void)advance(*s, s->end()); // a later wait returns the error
             done += s->done - before;
           }
         std::erase_if(streams_, [](const auto& weak) { return weak.expired(); });

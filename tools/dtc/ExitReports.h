@@ -12,7 +12,7 @@ void reportExit(int code);
 // The reports of the processes that this one starts, in a temporary file. One object at a time.
 class ExitReports : NonCopyable {
 public:
-  ExitReports(); // without a place for the file, there are no reports
+  ExitReports(); // if the file cannot be created, nothing is reported
   ~ExitReports();
   [[nodiscard]] std::vector<int> take(); // exit codes since the last call
 

@@ -8,7 +8,7 @@
 #include <unordered_set>
 
 namespace dtc {
-// What fits into the limit is marked. A view of a frozen value is no step, but may be read by one.
+// What fits into the limit is marked. A view of a frozen value is not executed, but a step may read it.
 void freezeSteps(Module& m, FuncId f) {
   FrozenValues frozen(m, f);
   const Mesh mesh = meshValueOf(m, f);

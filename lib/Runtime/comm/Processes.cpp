@@ -1,6 +1,7 @@
 #include "dtc/Runtime/comm/Processes.h"
 
 #include "comm/OpenMpiPlugin.h"
+#include "comm/ProcessInquiry.h"
 #include "comm/ProcessTexts.h"
 #include "comm/TcpTransport.h"
 
@@ -93,13 +94,7 @@ struct Processes::Impl {
   bool told = false;                  // by another process
   std::vector<ProcessExchange*> held; // not started, because of it
   std::thread thread;
-  struct Inquiry { // which processes answer, after a wait that was too long
-    bool active = false;
-    int64_t endNs = 0;
-    std::string reason;
-    bool certain = false;                            // the run fails, also if all answer
-    std::vector<std::optional<std::string>> answers; // by rank
-  } inquiry;
+  ProcessInquiry inquiry;
 
   void loop();
   [[nodiscard]] Status init();
@@ -124,7 +119,6 @@ struct Processes::Impl {
   [[nodiscard]] std::string answer() const;
   void watch();
   void inquire(std::string reason, int64_t graceNs);
-  [[nodiscard]] std::string diagnosis();
   void pause(std::unique_lock<std::mutex>& lock);
   [[nodiscard]] Status wait(const ProcessChannel& on, ProcessExchange& x);
   [[nodiscard]] std::string name(int of) const {
@@ -307,22 +301,23 @@ std::string Processes::Impl::answer() const {
 void Processes::Impl::watch() {
   const int64_t now = nowNs();
   if (inquiry.active) {
-    const auto answered = std::ranges::count_if(inquiry.answers, [](const auto& a) { return a.has_value(); });
-    if (now < inquiry.endNs && answered < size) return;
+    const bool complete = inquiry.isComplete();
+    if (now < inquiry.endNs && !complete) return;
     inquiry.active = false;
     ProcessExchange* x = oldest();
-    if (answered == size && terminated && endsInOrder) {
+    if (complete && terminated && endsInOrder) {
       terminated = false;
       return;
     }
-    if (x && x->patient && answered == size && !terminated && !waitOnDevices() && !inquiry.certain) {
+    if (x && x->patient && complete && !terminated && !waitOnDevices() && !inquiry.certain) {
       x->startNs = now;
       return;
     }
-    const auto first = std::ranges::find_if(inquiry.answers, [](const auto& a) { return a.has_value(); });
-    const bool all = inquiry.certain && answered == size;
-    return endRun(static_cast<int>(first - inquiry.answers.begin()),
-                  all ? name(rank) + ": " + inquiry.reason : diagnosis());
+    const auto nameOf = [this](int of) { return name(of); };
+    return endRun(inquiry.firstAnswer(),
+                  inquiry.certain && complete
+                      ? name(rank) + ": " + inquiry.reason
+                      : inquiry.diagnosis(nameOf, terminated, waitOnDevices().has_value()));
   }
   constexpr int64_t kSecond = 1'000'000'000, kBeforeKill = 300'000'000; // mpirun kills a second after SIGTERM
   if (terminated)
@@ -352,34 +347,6 @@ void Processes::Impl::inquire(std::string reason, int64_t graceNs) {
   inquiry.answers[static_cast<size_t>(rank)] = answer();
   for (int peer = 0; peer < size; ++peer)
     if (peer != rank) tell(peer, std::string(1, kQuestion));
-}
-
-std::string Processes::Impl::diagnosis() {
-  std::string silent, late, waits;
-  int numLate = 0;
-  for (int r = 0; r < size; ++r) {
-    const auto& own = inquiry.answers[static_cast<size_t>(r)];
-    if (!own) silent += (silent.empty() ? "" : ", ") + name(r);
-    if (own && own->empty()) late += (late.empty() ? "" : ", ") + name(r), ++numLate;
-    if (!own || own->empty()) continue;
-    const size_t space = own->find(' ');
-    std::string peers = own->substr(0, space);
-    const bool several = peers.find(',') != peers.npos;
-    for (size_t at = peers.find(','); at != peers.npos; at = peers.find(',', at + 1))
-      peers.insert(at + 1, " ");
-    waits += "\n  " + name(r) + " waits for rank" + (several ? "s " : " ") + peers + " at " +
-             own->substr(space + 1);
-  }
-  if (!silent.empty()) return inquiry.reason + ": no answer from " + silent + waits;
-  if (terminated) return inquiry.reason; // in the middle of its work
-  if (!late.empty())
-    return inquiry.reason + ": " + late + (numLate == 1 ? " answers, but has" : " answer, but have") +
-           " not come to the collective" + waits;
-  const auto placeOf = [](const std::optional<std::string>& a) { return a->substr(a->find(' ') + 1); };
-  const auto same = [&](const auto& a) { return placeOf(a) == placeOf(inquiry.answers[0]); };
-  if (waitOnDevices() && std::ranges::all_of(inquiry.answers, same))
-    return inquiry.reason + ": all processes have come to the collective, but it does not complete" + waits;
-  return inquiry.reason + ": the processes wait for each other" + waits;
 }
 
 // Between two polls. Processes may share a core, so a wait that lasts yields it, then sleeps.

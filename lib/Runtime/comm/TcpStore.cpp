@@ -50,7 +50,7 @@ std::string number(uint64_t n) { return std::string(reinterpret_cast<const char*
 Result<std::string> receiveSized(const TcpSocket& socket, TcpDeadline deadline) {
   uint64_t n = 0;
   if (Status s = receiveAll(socket, &n, sizeof n, deadline); !s) return s.error();
-  if (n > kMaxBytes) return machineError("this is no store of PyTorch or dtc");
+  if (n > kMaxBytes) return machineError("the server is not a store of PyTorch or dtc");
   std::string text(n, '\0');
   if (Status s = receiveAll(socket, text.data(), n, deadline); !s) return s.error();
   return text;

@@ -231,7 +231,7 @@ int receive(int channel, void* data, size_t bytes, int peer, int tag, uint64_t t
   return 0;
 }
 
-// A connection that ends is no error: whoever waits for a message of that process will ask it.
+// A closed connection is not an error by itself: a process that waits for a message from it starts an inquiry.
 void writeTo(Peer& peer) {
   while (peer.open && !peer.out.empty()) {
     Sent& m = peer.out.front();
