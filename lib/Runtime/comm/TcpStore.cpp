@@ -18,7 +18,7 @@
 namespace dtc {
 namespace {
 
-enum Query : uint8_t { Validate = 0, Set = 1, Get = 3, Check = 5 };
+enum Query : uint8_t { Validate = 0, Set = 1, Get = 3, Add = 4, Check = 5 };
 constexpr uint32_t kMagic = 0x3C85F7CE;
 constexpr uint8_t kReady = 0, kNotReady = 1;
 constexpr uint64_t kMaxBytes = 1 << 20; // of a key or value
@@ -199,6 +199,15 @@ Result<std::optional<std::string>> TcpStore::get(const std::string& key, TcpDead
   return std::optional<std::string>(std::move(value));
 }
 
+Result<int64_t> TcpStore::add(const std::string& key, int64_t amount, TcpDeadline deadline) {
+  const std::string query =
+      std::string(1, static_cast<char>(Add)) + sized(key) + number(static_cast<uint64_t>(amount));
+  if (Status s = sendAll(socket_, query.data(), query.size(), deadline); !s) return s.error();
+  int64_t sum = 0;
+  if (Status s = receiveAll(socket_, &sum, sizeof sum, deadline); !s) return s.error();
+  return sum;
+}
+
 // --- The server: a thread that listens, and one for each client ---
 
 struct TcpStoreServer::Impl {
@@ -206,6 +215,7 @@ struct TcpStoreServer::Impl {
   std::atomic<bool> stop{false};
   std::mutex mutex;
   std::map<std::string, std::string> values;
+  std::map<std::string, uint64_t> numbers; // of Add
   std::vector<std::thread> clients;
   std::thread thread;
 
@@ -222,7 +232,8 @@ struct TcpStoreServer::Impl {
     uint64_t keys = 1;
     if (query == Check)
       if (Status s = receiveAll(to, &keys, sizeof keys, soon()); !s) return s;
-    if ((query != Set && query != Get && query != Check) || keys != 1) return machineError("unknown query");
+    if ((query != Set && query != Get && query != Add && query != Check) || keys != 1)
+      return machineError("unknown query");
     DTC_TRY(const auto key, receiveSized(to, soon()));
     if (query == Set) {
       DTC_TRY(const auto value, receiveSized(to, soon()));
@@ -231,7 +242,12 @@ struct TcpStoreServer::Impl {
       return Ok{};
     }
     std::string reply;
-    {
+    if (query == Add) {
+      uint64_t amount = 0;
+      if (Status s = receiveAll(to, &amount, sizeof amount, soon()); !s) return s;
+      const std::lock_guard lock(mutex);
+      reply = number(numbers[key] += amount);
+    } else {
       const std::lock_guard lock(mutex);
       const auto at = values.find(key);
       reply = query == Get ? sized(at == values.end() ? "" : at->second)

@@ -62,6 +62,8 @@ public:
   [[nodiscard]] Status set(const std::string& key, const std::string& value, TcpDeadline deadline);
   // Nothing: it has not been set.
   [[nodiscard]] Result<std::optional<std::string>> get(const std::string& key, TcpDeadline deadline);
+  // Adds to a number, 0 before the first time, in one step for all clients; returns the sum.
+  [[nodiscard]] Result<int64_t> add(const std::string& key, int64_t amount, TcpDeadline deadline);
   [[nodiscard]] std::string address() const { return ownAddress(socket_); }
 
 private:

@@ -133,8 +133,8 @@ Status joinOthers(State& s) {
   DTC_TRY(auto keys, TcpStore::connect(o.address, o.port, deadline));
   DTC_TRY(const auto listener, listenTcp(0));
   const std::string own = o.job + std::to_string(o.rank);
-  DTC_TRY(const auto taken, keys.get(own, deadline));
-  if (taken) return usageError("two processes have RANK=" + std::to_string(o.rank));
+  DTC_TRY(const int64_t claims, keys.add(own + "/claims", 1, deadline));
+  if (claims > 1) return usageError("two processes have RANK=" + std::to_string(o.rank));
   if (Status set =
           keys.set(own, keys.address() + " " + std::to_string(portOf(listener)) + " " + s.host, deadline);
       !set)
