@@ -362,6 +362,7 @@ Status CompiledProgram::bindLocked(const std::string& path, std::vector<bool>& b
     const std::string name = nameIn(*archive, a);
     if (name.empty()) continue;
     DTC_TRY(const auto value, archive->tensor(name, a.dtype, &a.shape));
+    set_[i] = false; // should reading fail
     if (Status s = executable_->setArgument(i, value); !s) return s;
     bound[i] = set_[i] = true;
   }

@@ -265,7 +265,11 @@ Status BorrowedRun::frozenIsComputed() {
 
 void BorrowedRun::beforeSet(size_t argument) {
   frozenChanged_ = frozenChanged_ || frozen_[argument];
-  for (const uint32_t range : argumentRanges_[argument]) releaseRange(range);
+  lent_[argument].clear();
+  for (const uint32_t range : argumentRanges_[argument]) {
+    bind(range, nullptr);
+    releaseRange(range);
+  }
 }
 
 Status BorrowedRun::keep(size_t argument) {

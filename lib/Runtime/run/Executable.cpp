@@ -90,14 +90,36 @@ struct Executable::Impl {
     const ShardingId sharding = m[argument(i).value].sharding;
     return argument(i).globalType && sharding ? &m.shardings[sharding] : nullptr;
   }
-  Status writeShard(size_t i, int64_t coordinate, const Tensor& shard) const {
+  // The buffer of an argument, whose shard on the device has the given type.
+  Result<std::byte*> bufferOf(size_t i, int64_t coordinate, DType dtype,
+                              const std::vector<int64_t>& given) const {
     const DeviceProgram& own = program.at(coordinate);
     const ValueId v = m[own.func].args[i].value;
     auto shape = shapeAt(m, m[v].type, program.mesh, coordinate);
-    if (!shape || shard.shape() != *shape || shard.dtype() != m.typeOf(v).dtype)
+    if (!shape || given != *shape || dtype != m.typeOf(v).dtype)
       return inputError("the value of argument %" + std::string(m.strings[m[v].name]) +
                         " has another type than the program declares");
-    return backend.write(coordinate, program.address(coordinate, *own.offsetOf(v)), shard.bytes());
+    return program.address(coordinate, *own.offsetOf(v));
+  }
+  Status writeShard(size_t i, int64_t coordinate, const Tensor& shard) const {
+    DTC_TRY(std::byte* const to, bufferOf(i, coordinate, shard.dtype(), shard.shape()));
+    return backend.write(coordinate, to, shard.bytes());
+  }
+  // Reads all of a tensor into the buffer of one device, which is in host memory, and copies it to the others.
+  Status readInPlace(size_t i, std::span<const int64_t> devices, const TensorSource& global) const {
+    std::span<const std::byte> first;
+    for (const int64_t p : devices) {
+      DTC_TRY(std::byte* const to, bufferOf(i, p, global.dtype(), global.shape()));
+      if (first.data()) {
+        if (Status s = backend.write(p, to, first); !s) return s;
+        continue;
+      }
+      const std::span all(to,
+                          static_cast<size_t>(*elementCount(global.shape()) * dtypeBytes(global.dtype())));
+      if (Status s = global.read(0, all); !s) return s;
+      first = all;
+    }
+    return Ok{};
   }
 };
 
@@ -187,6 +209,10 @@ Status Executable::setArgument(size_t i, const TensorSource& global) {
     equal[std::move(key)].push_back(p);
   }
   for (const auto& [key, devices] : equal) {
+    if (!sharding && global.inFile() && impl_->backend.isHostMemory()) {
+      if (Status s = impl_->readInPlace(i, devices, global); !s) return s;
+      continue;
+    }
     const auto read = sharding ? global.shard(*sharding, mesh(), devices[0]) : global.tensor();
     if (!read) return read.error();
     for (const int64_t p : devices)
