@@ -27,13 +27,22 @@ void printToStdout(void*, const std::string& text) { (void)std::fwrite(text.data
 
 // All processes have the same program, and the mesh is shared equally by them.
 Status joinProgram(const CompileOptions& o, Session& session, ProcessGroup& group) {
-  if (o.backend.name != "cpu")
-    return usageError("several processes need the backend cpu, not " + o.backend.name);
+  if (o.backend.name != "cpu" && o.backend.name != "cuda")
+    return usageError("several processes need the backend cpu or cuda, not " + o.backend.name);
+  if (o.backend.cuda.comm == "local")
+    return usageError("comm=local is for the devices of one process: several processes use nccl");
   if (Status s = checkShares(session.numDevices(), group.processes().size()); !s) return s;
   const Module& m = session.module();
   return group.agreeOnProgram("dtc " DTC_VERSION ", opt-level " + std::to_string(o.lowering.optLevel) +
                               ", reduction-order " + o.lowering.reductionOrder + "\n" +
                               numberedLines(m.source.name, m.source.text) + printModule(m));
+}
+
+// Of several processes: a program may be used as long as they are together.
+Status usableTogether(ProcessGroup* group) {
+  if (!group) return Ok{};
+  const auto turn = group->turn();
+  return group->usable();
 }
 
 bool mayHaveShape(const Type& type, std::span<const int64_t> shape) {
@@ -122,7 +131,10 @@ Status CompiledProgram::load(SourceText text, const CompileOptions& o, Diagnosti
   if (machine_->group)
     if (Status s = joinProgram(o, session, *machine_->group); !s) return s;
   BackendChoice choice = o.backend;
-  if (machine_->group) choice.processes = &machine_->group->processes();
+  if (machine_->group) {
+    choice.processes = &machine_->group->processes();
+    if (choice.name == "cuda") choice.cuda.comm = "nccl";
+  }
   choice.fixedReductionOrder = o.lowering.reductionOrder == "fixed";
   choice.optLevel = o.lowering.optLevel;
   choice.cuda.measureSchedules = o.lowering.optLevel >= 3;
@@ -338,7 +350,8 @@ Status CompiledProgram::runLocked(const RunRequest& r) {
 template <class Fn> bool CompiledProgram::locked(ApiError& error, Fn&& fn) noexcept {
   const std::lock_guard lock(mutex_);
   try {
-    const Status done = fn();
+    const Status usable = usableTogether(machine_->group.get());
+    const Status done = usable ? fn() : usable;
     if (done) return true;
     error = apiError(done.error(), {}, source_);
   } catch (...) {

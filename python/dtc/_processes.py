@@ -1,4 +1,4 @@
-"""Several processes, started by mpirun or srun, that run programs together."""
+"""Several processes, started by mpirun, srun or torchrun, that run programs together."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _left = False
 
 
 def init_from_env(*, threads: Optional[int] = None, timeout: float = 600) -> Processes:
-    """Joins the processes that mpirun or srun has started with this one, through MPI.
+    """Joins the processes that mpirun or srun has started with this one, through MPI, or torchrun, through TCP.
 
     From then on, programs that `dtc.compile` compiles run on all of them: each process has a part of the mesh's
     devices (`Executable.local_devices`), passes their shards and receives theirs (`Executable.run_shards`). All
@@ -50,7 +50,7 @@ def init_from_env(*, threads: Optional[int] = None, timeout: float = 600) -> Pro
 
 
 def finalize() -> None:
-    """Waits for all processes, which all call this, and ends MPI: executables of this process can run no more.
+    """Waits for all processes, which all call this, and leaves them: executables of this process can run no more.
 
     Without this call it happens when Python exits.
     """

@@ -1,9 +1,14 @@
-"""Several processes: dtc.init_from_env() under mpirun. Skipped where mpirun or the plugin dtc-mpi.so is missing."""
+"""Several processes: dtc.init_from_env() under mpirun, and with torchrun's variables.
+
+Skipped where mpirun or the plugin dtc-mpi.so is missing; GPUs are tried where DTC_STUBS names the folder of the stub
+libraries (build/release/stub), which stand in for CUDA and NCCL.
+"""
 
 import os
 import pathlib
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -52,6 +57,15 @@ sys.stdout.flush()
 time.sleep(2)  # mpirun kills the others when a process exits without MPI_Finalize
 """
 
+STUBS = os.environ.get("DTC_STUBS", "")
+GPUS = {"LD_LIBRARY_PATH": STUBS, "DTC_STUB_GPUS": "8"}
+
+
+def page():
+    """The program, the script and its output of docs/cluster.md."""
+    text = (ROOT / "docs/cluster.md").read_text()
+    return [re.search(rf"^```{kind}\n(.*?)^```", text[text.index("## From Python"):], re.M | re.S)[1] for kind in ("dt", "python", "text")]
+
 
 def plugin():
     folder = os.path.join(os.path.dirname(dtc.__file__), "lib")
@@ -61,25 +75,26 @@ def plugin():
 
 @unittest.skipUnless(shutil.which("mpirun") and plugin(), "mpirun or the plugin dtc-mpi.so was not found")
 class Processes(unittest.TestCase):
-    def mpirun(self, count, script, *words):
+    def mpirun(self, count, script, *words, env={}):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "script.py")
             path.write_text(script)
             settings = {"ALLOW_RUN_AS_ROOT": "1", "ALLOW_RUN_AS_ROOT_CONFIRM": "1", "MCA_rmaps_base_oversubscribe": "1",
                         "MCA_mpi_yield_when_idle": "1", "MCA_hwloc_base_binding_policy": "none"}
             return subprocess.run(["mpirun", "-n", str(count), sys.executable, path, *words], capture_output=True, text=True,
-                                  timeout=120, env={**os.environ, **{f"OMPI_{k}": v for k, v in settings.items()}})
+                                  timeout=120, env={**os.environ, **env, **{f"OMPI_{k}": v for k, v in settings.items()}})
 
     def test_page(self):
-        page = (ROOT / "docs/cluster.md").read_text()
-        program, script, expected = (re.search(rf"^```{kind}\n(.*?)^```", page[page.index("## From Python"):], re.M | re.S)[1]
-                                     for kind in ("dt", "python", "text"))
+        program, script, expected = page()
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "step.dt")
             pathlib.Path(path).write_text(program)
             for count in (1, 2, 4):
                 done = self.mpirun(count, script, path)
                 self.assertEqual((done.returncode, done.stdout), (0, expected), done.stderr)
+                if STUBS:
+                    done = self.mpirun(count, script, path, "cuda", env=GPUS)
+                    self.assertEqual((done.returncode, done.stdout), (0, expected), done.stderr)
             done = self.mpirun(3, script, path)
             self.assertEqual(done.stderr.count("dtc.UsageError: error: the mesh has 4 devices, which 3 processes"), 3, done.stderr)
 
@@ -106,6 +121,36 @@ class Processes(unittest.TestCase):
                               "    try:\n        call()\n    except dtc.UsageError as e:\n        print(e)\ndtc.finalize()\n")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, "rank 0 of 1>\ndtc.init_from_env was called before.*\n.*threads= is given to dtc.init_from_env")
+
+
+class Variables(unittest.TestCase):
+    """torchrun's variables, without MPI."""
+
+    def start(self, count, path, *words, env={}):
+        with socket.socket() as s:
+            s.bind(("", 0))
+            port = s.getsockname()[1]
+        started = [subprocess.Popen([sys.executable, path, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                    env={**os.environ, **env, "RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_RANK": str(rank),
+                                         "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}) for rank in range(count)]
+        texts = [p.communicate(timeout=120) for p in started]
+        return [p.returncode for p in started], texts[0][0], "".join(err for _, err in texts)
+
+    def test_page(self):
+        program, script, expected = page()
+        with tempfile.TemporaryDirectory() as folder:
+            text, path = pathlib.Path(folder, "step.dt"), pathlib.Path(folder, "script.py")
+            text.write_text(program)
+            path.write_text(script)
+            for count in (2, 4):
+                codes, out, err = self.start(count, path, text)
+                self.assertEqual((codes, out), ([0] * count, expected), err)
+                if STUBS:
+                    codes, out, err = self.start(count, path, text, "cuda", env=GPUS)
+                    self.assertEqual((codes, out), ([0] * count, expected), err)
+            if torchrun := shutil.which("torchrun"):
+                done = subprocess.run([torchrun, "--standalone", "--nproc-per-node", "2", path, text], capture_output=True, text=True, timeout=120)
+                self.assertEqual((done.returncode, done.stdout), (0, expected), done.stderr)
 
 
 if __name__ == "__main__":

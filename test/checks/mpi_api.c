@@ -8,6 +8,7 @@
 #include <time.h>
 
 static dtc_context* context = NULL;
+static dtc_options* options = NULL;
 static int rank = 0;
 
 static const char* kProgram = "mesh @m = [a=2]\n"
@@ -34,7 +35,7 @@ static void say(const char* call, dtc_status status, dtc_error* error) {
 static dtc_executable* compiled(const char* text) {
   dtc_error* error = NULL;
   dtc_executable* made = NULL;
-  const dtc_status status = dtc_compile(context, "p.dt", text, strlen(text), NULL, &made, &error);
+  const dtc_status status = dtc_compile(context, "p.dt", text, strlen(text), options, &made, &error);
   say("compile", status, error);
   return made;
 }
@@ -55,9 +56,10 @@ static void run(dtc_executable* program, int64_t elements, float limit, int whol
 
 int main(int argc, char** argv) {
   const char* what = argc > 1 ? argv[1] : "";
-  dtc_options* options = dtc_options_create();
+  options = dtc_options_create();
   dtc_error* error = NULL;
   dtc_status status = dtc_options_set(options, "comm-timeout", argc > 2 ? argv[2] : "60", &error);
+  if (status == DTC_OK && argc > 3) status = dtc_options_set(options, "backend", argv[3], &error);
   if (status == DTC_OK) status = dtc_processes_join(options, &context, &error);
   rank = dtc_process_rank(context);
   if (status != DTC_OK) say("join", status, error);
@@ -82,10 +84,17 @@ int main(int argc, char** argv) {
   if (!strcmp(what, "check")) run(program, 2, 11, 0); /* ends the runs of all */
   if (!strcmp(what, "check")) run(program, 2, 10, 0);
   if (!strcmp(what, "exit") && rank == 1) run(program, 2, 10, 0);
-  dtc_executable_free(program);
+  if (strcmp(what, "late")) dtc_executable_free(program);
   error = NULL;
   status = dtc_processes_leave(context, &error);
   say("leave", status, error);
+  if (!strcmp(what, "late") && program) { /* after leaving */
+    run(program, 2, 10, 0);
+    error = NULL;
+    status = dtc_carry_over(program, &error);
+    say("carry", status, error);
+  }
+  if (!strcmp(what, "late")) dtc_executable_free(program);
   const struct timespec two = {2, 0}; /* mpirun kills the others when a process exits without MPI_Finalize */
   if (status != DTC_OK) nanosleep(&two, NULL);
   dtc_context_free(context);

@@ -13,6 +13,7 @@ ERRORS = {
     "other": ("compile 2, compile 0, run 0, leave 0", r"do not have the same program\\n  rank 0 on \S+ p.dt:3:.*1.0\\n  rank 1 on \S+ p.dt:3:.*2.0"),
     "shape": ("compile 0, run 1, run 0, leave 0", r"argument %x: expected f32\[2\], got f32\[3\]"),
     "whole": ("compile 0, run 2, run 0, leave 0", "result y: this process has only some of its shards"),
+    "late": ("compile 0, run 0, leave 0, run 3, carry 3", "this process has left the others"),
     "check": ("compile 0, run 0, run 1, run 3, leave 3", "'expect_close': element .. is 10 where 11 is expected"),
 }
 
@@ -25,16 +26,17 @@ def build(runs, source, name):
     return runs.folder / name
 
 
-def page_program(runs):
+def page_program(runs, backend="cpu"):
     page = (runs.context.root / "docs/cluster.md").read_text()
     text, expected = re.search(r"^```c\n(.*?)^```.*?^```text\n(.*?)^```", page, re.M | re.S).groups()
     (runs.folder / "step.c").write_text(text)
     binary = build(runs, runs.folder / "step.c", "step")
     for processes in (1, 2, 4):
-        code, out, err = runs.mpirun("-n", processes, binary)
-        runs.expect(f"C program in {processes}", code == 0 and out == expected, f"code {code}\n{out}{err}")
-    code, out, err = runs.mpirun("-n", 3, binary)
+        code, out, err = runs.mpirun("-n", processes, binary, backend)
+        runs.expect(f"C program in {processes}, {backend}", code == 0 and out == expected, f"code {code}\n{out}{err}")
+    code, out, err = runs.mpirun("-n", 3, binary, backend)
     runs.expect("C program in 3", code == 1 and "error: the mesh has 4 devices, which 3 processes" in err, err)
+    return binary, expected
 
 
 def calls_of(out, rank):
@@ -42,23 +44,23 @@ def calls_of(out, rank):
     return ", ".join(f"{call} {status}" for _, call, status, _ in lines), [m for *_, status, m in lines if status != "0"]
 
 
-def errors(runs):
+def errors(runs, backend="cpu"):
     binary = build(runs, runs.context.root / "test/checks/mpi_api.c", "mpi-api")
     for what, (expected, words) in ERRORS.items():
-        _, out, err = runs.mpirun("-n", 2, binary, what)
+        _, out, err = runs.mpirun("-n", 2, binary, what, 60, backend)
         for rank in (0, 1):
             calls, messages = calls_of(out, rank)
             said = bool(messages) and all(re.search(words, m) for m in messages)
-            runs.expect(f"error {what} in process {rank}", calls == expected and said, f"{out}{err}")
-    code, out, err = runs.mpirun("-n", 2, binary, "calls")
+            runs.expect(f"error {what} in process {rank}, {backend}", calls == expected and said, f"{out}{err}")
+    code, out, err = runs.mpirun("-n", 2, binary, "calls", 60, backend)
     both = r"the run of p.dt \(program 1\)\\n  rank 1 on \S+ the compilation of p.dt"
     expected = ["compile 0, run 2, compile 0, run 0, leave 0", "compile 0, compile 2, compile 0, run 0, leave 0"]
-    runs.expect("other calls", code == 0 and [calls_of(out, r)[0] for r in (0, 1)] == expected and len(re.findall(both, out)) == 2,
+    runs.expect(f"other calls, {backend}", code == 0 and [calls_of(out, r)[0] for r in (0, 1)] == expected and len(re.findall(both, out)) == 2,
                 f"code {code}\n{out}{err}")
-    _, out, err = runs.mpirun("-n", 2, binary, "exit")
+    _, out, err = runs.mpirun("-n", 2, binary, "exit", 60, backend)
     why = r"rank 0 on \S+ has ended, but rank 1 on \S+ is at the run of p.dt"
     calls, messages = calls_of(out, 1)
-    runs.expect("a process that leaves", calls == "compile 0, run 0, run 3, leave 3" and all(re.search(why, m) for m in messages),
+    runs.expect(f"a process that leaves, {backend}", calls == "compile 0, run 0, run 3, leave 3" and all(re.search(why, m) for m in messages),
                 f"{out}{err}")
 
 
@@ -86,9 +88,15 @@ def built_plugin(runs):
     runs.expect("run with a plugin of the user", done.returncode == 0 and code == 0 and out == "s = 4.0\n", f"code {code}\n{out}{err}")
 
 
-def check_programs(runs):
-    if not compiler() or not (runs.context.build / "bin" / "libdtc.so").exists():
+def can_build(runs):
+    can = compiler() and (runs.context.build / "bin" / "libdtc.so").exists()
+    if not can:
         runs.context.note("no C programs in several processes: no C compiler, or libdtc was not built")
+    return can
+
+
+def check_programs(runs):
+    if not can_build(runs):
         return
     page_program(runs)
     errors(runs)

@@ -2,6 +2,7 @@
 
 - Models, uneven shards and control flow have the results of one process; every process has one device or two.
 - print, expect_close, --check, --trace, --comm-dump and errors are those of one process, or name the process.
+- The C API works over several processes, by mpirun and by torchrun's variables, and an error of one is an error of all.
 - torchrun's variables are enough (nccl_torchrun): without MPI, by hand and by torchrun itself.
 - A process that is killed or stopped, a rank that stalls, an error of NCCL: code 3, with the process, collective and line."""
 
@@ -15,7 +16,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from . import mpi, nccl_torchrun
+from . import mpi, mpi_api, nccl_torchrun
 
 SAMPLE = "--seq 16 --batch 8 --mode train --optimizer sgd"
 MODELS = {
@@ -97,6 +98,20 @@ def messages(runs):
         runs.expect(f"{flags}", code == 2 and why in err, f"code {code}\n{err}")
 
 
+def programs(runs):
+    """In C: GPUs, and torchrun's variables for them and for CPUs."""
+    if not mpi_api.can_build(runs):
+        return
+    binary, expected = mpi_api.page_program(runs, "cuda")
+    for backend in ("cpu", "cuda"):
+        for count in (2, 4):
+            codes, out, err = nccl_torchrun.processes(runs, count, [], command=[binary, backend])
+            runs.expect(f"C program by variables in {count}, {backend}", codes == [0] * count and out == expected, f"{codes}\n{out}{err}")
+    code, _, err = runs.mpirun("-n", 2, binary, "cuda-emu")
+    runs.expect("C program, cuda-emu", code == 1 and "several processes need the backend cpu or cuda, not cuda-emu" in err, err)
+    mpi_api.errors(runs, "cuda")
+
+
 def failure(runs, name, env, expected, codes=(3,), processes=2):
     folder = Path(tempfile.mkdtemp(dir=runs.folder))
     (folder / "host.dt").write_text(mpi.HOST_OP)
@@ -131,7 +146,7 @@ def check(context):
             ThreadPoolExecutor(1) as waiting:
         runs = Runs(context, Path(made))
         tasks = [pool.submit(model, runs, name) for name in MODELS] + [pool.submit(messages, runs), waiting.submit(failures, runs)]
-        tasks.append(pool.submit(nccl_torchrun.run, runs))
+        tasks += [pool.submit(nccl_torchrun.run, runs), pool.submit(programs, runs)]
         tasks += [pool.submit(program, runs, name, flags, processes) for name, flags, counts in PROGRAMS for processes in counts]
         for task in tasks:
             task.result()

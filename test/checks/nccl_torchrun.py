@@ -17,15 +17,16 @@ def free_port():
         return s.getsockname()[1]
 
 
-def processes(runs, count, arguments, change=lambda rank, variables: variables, missing=()):
-    """The exit codes of processes started by hand, the output of the first, and all that they say."""
+def processes(runs, count, arguments, change=lambda rank, variables: variables, missing=(), command=None):
+    """Of `dtc run` with these arguments, or of a command: the exit codes of processes started by hand, the output of the first, and all that they say."""
     port, started = free_port(), []
+    command = command or [runs.context.dtc, "run", *map(str, arguments), "--backend", "cuda", "--comm", "nccl"]
     for rank in range(count):
         if rank in missing:
             continue
         variables = {"RANK": rank, "WORLD_SIZE": count, "LOCAL_RANK": rank, "MASTER_ADDR": "localhost", "MASTER_PORT": port}
         set_ = [f"{k}={v}" for k, v in change(rank, variables).items()]
-        started.append(subprocess.Popen(["env", *runs.env, *set_, runs.context.dtc, "run", *map(str, arguments), "--backend", "cuda", "--comm", "nccl"],
+        started.append(subprocess.Popen(["env", *runs.env, *set_, *command],
                                         cwd=runs.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
     done = []
     for p in started:

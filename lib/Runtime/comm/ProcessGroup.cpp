@@ -28,7 +28,9 @@ int codeOf(Error::Kind kind) { return kind == Error::Input ? 1 : kind == Error::
 } // namespace
 
 Result<std::shared_ptr<ProcessGroup>> ProcessGroup::join(double timeoutSeconds) {
-  DTC_TRY(auto processes, Processes::open(timeoutSeconds, false));
+  const ProcessTransport by =
+      transportOfLauncher() == ProcessTransport::Tcp ? ProcessTransport::Tcp : ProcessTransport::Mpi;
+  DTC_TRY(auto processes, Processes::open(timeoutSeconds, false, by));
   return std::shared_ptr<ProcessGroup>(new ProcessGroup(std::move(processes)));
 }
 

@@ -16,6 +16,8 @@ public:
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
 
+  // Error (Machine): a process has failed, or this one has left. With the turn.
+  [[nodiscard]] Status usable() const;
   // Held during a call. Calls of several threads take turns.
   [[nodiscard]] std::unique_lock<std::mutex> turn() { return std::unique_lock(mutex_); }
 
@@ -39,7 +41,6 @@ public:
 private:
   explicit ProcessGroup(std::unique_ptr<Processes> processes)
       : processes_(std::move(processes)), rank_(processes_->rank()), size_(processes_->size()) {}
-  [[nodiscard]] Status usable() const;
   [[nodiscard]] Status ended(const std::string& why);
   struct Load {
     std::string what;
