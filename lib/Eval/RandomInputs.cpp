@@ -162,12 +162,13 @@ Result<InputSpec> parseInputSpec(std::string_view text) {
   return spec;
 }
 
-Tensor makeInput(const InputSpec& spec, DType dtype, std::vector<int64_t> shape, uint64_t stream) {
+Tensor makeInput(const InputSpec& spec, DType dtype, std::vector<int64_t> shape, uint64_t stream,
+                 int64_t first) {
   if (isComplex(dtype)) { // random numbers are drawn for both parts, others are real
     const bool drawn =
         spec.kind == InputSpec::Randn || spec.kind == InputSpec::Uniform || spec.kind == InputSpec::Randint;
     if (drawn) shape.push_back(2);
-    Tensor parts = makeInput(spec, partType(dtype), std::move(shape), stream);
+    Tensor parts = makeInput(spec, partType(dtype), std::move(shape), stream, drawn ? 2 * first : first);
     return drawn ? Tensor::fromParts(parts) : Tensor::fromPlanes(parts, Tensor(parts.dtype(), parts.shape()));
   }
   Tensor t(dtype, std::move(shape));
@@ -180,24 +181,25 @@ Tensor makeInput(const InputSpec& spec, DType dtype, std::vector<int64_t> shape,
       t.setInt(i, floatToInt(dtype, v));
   };
   // The high half of a 64x64-bit product picks below `range` without the noticeable bias of a modulo.
-  auto below = [&](int64_t i, double range) {
+  auto below = [&](uint64_t number, double range) {
     auto product =
-        static_cast<unsigned __int128>(randomBits(spec.seed, stream, i)) * static_cast<uint64_t>(range);
+        static_cast<unsigned __int128>(randomBits(spec.seed, stream, number)) * static_cast<uint64_t>(range);
     return static_cast<double>(static_cast<uint64_t>(product >> 64));
   };
   for (int64_t i = 0; i < t.numElements(); ++i) {
+    const auto number = static_cast<uint64_t>(first + i);
     switch (spec.kind) {
     case InputSpec::Randn:
-      store(i, isFloat(dtype)  ? spec.a * normal(spec.seed, stream, i)
-               : isBool(dtype) ? below(i, 2)
-                               : below(i, 8));
+      store(i, isFloat(dtype)  ? spec.a * normal(spec.seed, stream, number)
+               : isBool(dtype) ? below(number, 2)
+                               : below(number, 8));
       break;
     case InputSpec::Uniform:
-      store(i, spec.a + (spec.b - spec.a) * unit(randomBits(spec.seed, stream, i)));
+      store(i, spec.a + (spec.b - spec.a) * unit(randomBits(spec.seed, stream, number)));
       break;
-    case InputSpec::Randint: store(i, spec.a + below(i, spec.b - spec.a)); break;
+    case InputSpec::Randint: store(i, spec.a + below(number, spec.b - spec.a)); break;
     case InputSpec::Zeros: break;
-    case InputSpec::Iota: store(i, static_cast<double>(i)); break;
+    case InputSpec::Iota: store(i, static_cast<double>(first + i)); break;
     case InputSpec::Const:
       if (spec.integer && isInteger(dtype))
         t.setInt(i, *spec.integer);

@@ -5,6 +5,7 @@
 #include "dtc/Support/Diagnostics.h"
 #include "dtc/Support/ElementCount.h"
 
+#include <algorithm>
 #include <map>
 #include <new>
 #include <stdexcept>
@@ -61,6 +62,24 @@ Result<TensorSource> fromText(const std::string& text, const InputArgument& arg)
   return TensorSource(std::move(t));
 }
 
+// Made where it is read: each of several processes makes its shards.
+TensorSource madeInParts(const InputSpec& spec, const InputArgument& arg, size_t position) {
+  return {arg.dtype, arg.shape,
+          [spec, dtype = arg.dtype, position](int64_t begin, std::span<std::byte> out) -> Status {
+            constexpr size_t kElements = 1 << 16; // at once
+            const auto width = static_cast<size_t>(dtypeBytes(dtype));
+            int64_t first = begin / static_cast<int64_t>(width);
+            while (!out.empty()) {
+              const size_t count = std::min(kElements, out.size() / width);
+              const Tensor t = makeInput(spec, dtype, {static_cast<int64_t>(count)}, position, first);
+              std::ranges::copy(t.bytes(), out.begin());
+              out = out.subspan(count * width);
+              first += static_cast<int64_t>(count);
+            }
+            return Ok{};
+          }};
+}
+
 // The files that bindings name, each opened once.
 using Archives = std::map<std::string, std::unique_ptr<TensorArchive>>;
 
@@ -82,7 +101,7 @@ Result<TensorSource> fromArchive(TensorArchive& archive, const InputBinding& b, 
 bool isPattern(std::string_view p) { return p.find_first_of("*?") != std::string_view::npos; }
 
 Result<TensorSource> valueOf(const InputBinding& b, const InputArgument& arg, size_t position,
-                             Archives& archives) {
+                             Archives& archives, ReaderShare share) {
   auto count = elementCount(arg.shape);
   auto bytes = count ? checkedMul(*count, dtypeBytes(arg.dtype)) : std::nullopt;
   std::string tooLarge =
@@ -101,6 +120,7 @@ Result<TensorSource> valueOf(const InputBinding& b, const InputArgument& arg, si
           !fits && (b.spec.kind == InputSpec::Const || !isPattern(b.pattern)))
         return usageError("--input " + fits.error().message + " (argument %" + arg.name + " is " +
                           typeText(arg.dtype, arg.shape) + ")");
+      if (share.size > 1) return madeInParts(b.spec, arg, position);
       return TensorSource(makeInput(b.spec, arg.dtype, arg.shape, position));
     }
   } catch (const std::bad_alloc&) {
@@ -321,7 +341,8 @@ Result<std::vector<TensorSource>> bindInputs(std::span<const InputBinding> bindi
     return usageError("no --input for " + names + unbound + "\nThe forms are:\n" + inputForms());
   std::vector<TensorSource> values;
   for (size_t a = 0; a < arguments.size(); ++a) {
-    DTC_TRY(auto t, valueOf(bindings[static_cast<size_t>(binder.chosen[a])], arguments[a], a, archives));
+    DTC_TRY(auto t,
+            valueOf(bindings[static_cast<size_t>(binder.chosen[a])], arguments[a], a, archives, share));
     values.push_back(std::move(t));
   }
   return values;

@@ -43,6 +43,9 @@ class Runs(mpi.Runs):
     def cuda(self, processes, *arguments, env=(), limit=60):
         return self.mpirun("-n", processes, "env", *env, self.context.dtc, "run", *arguments, *CUDA, limit=limit)
 
+    def dtc(self, processes, *arguments):
+        return self.cuda(processes, *arguments)
+
 
 def model(runs, name):
     flags, counts = MODELS[name]
@@ -63,6 +66,10 @@ def program(runs, name, flags, processes):
     done = runs.alone(*flags)
     code, out, err = runs.cuda(processes, *flags)
     runs.expect(f"{name} {processes}", code == 0 and out and out == done.stdout, f"code {code}\n{done.stdout}\n{out}{err}")
+    for more in ([], ["-O0"]):
+        code, out, err = runs.cuda(processes, *flags, *more, "--nan")
+        told = "note: no NaN found" in err or "note: no op produces the NaN" in err or "produces the first NaN" in err
+        runs.expect(f"{name} {processes} {more} --nan", code in (0, 1) and told and out == done.stdout, f"code {code}\n{out}{err}")
     code, out, err = runs.cuda(processes, *flags, "--check")
     runs.expect(f"{name} {processes} --check", code == 0 and ": ok" in out and "FAIL" not in out, f"code {code}\n{out}{err}")
 
@@ -92,10 +99,8 @@ def messages(runs):
     code, out, err = runs.mpirun("-n", 1, "-wdir", folder / "one", *run, ":", "-n", 1, "-wdir", folder / "two", *run)
     differs = r"rank 0 on \S+ p.dt:6:   expect_close %s, 1.0\n +rank 1 on \S+ p.dt:6:   expect_close %s, 3.0"
     runs.expect("other program", code == 2 and re.search(differs, err), f"code {code}\n{err}")
-    for flags, why in ((["--nan"], "does not support --nan yet in several processes"),
-                       (["--devices-per-process", 1], "2 processes with --devices-per-process 1 have 2")):
-        code, out, err = runs.cuda(2, *host, *flags)
-        runs.expect(f"{flags}", code == 2 and why in err, f"code {code}\n{err}")
+    code, out, err = runs.cuda(2, *host, "--devices-per-process", 1)
+    runs.expect("--devices-per-process", code == 2 and "2 processes with --devices-per-process 1 have 2" in err, f"code {code}\n{err}")
 
 
 def programs(runs):
@@ -146,7 +151,7 @@ def check(context):
             ThreadPoolExecutor(1) as waiting:
         runs = Runs(context, Path(made))
         tasks = [pool.submit(model, runs, name) for name in MODELS] + [pool.submit(messages, runs), waiting.submit(failures, runs)]
-        tasks += [pool.submit(nccl_torchrun.run, runs), pool.submit(programs, runs)]
+        tasks += [pool.submit(nccl_torchrun.run, runs), pool.submit(programs, runs), pool.submit(mpi.nans, runs)]
         tasks += [pool.submit(program, runs, name, flags, processes) for name, flags, counts in PROGRAMS for processes in counts]
         for task in tasks:
             task.result()

@@ -47,8 +47,6 @@ static Status checkProcessFlags(const RunOptions& o) {
     return usageError(o.comm == "nccl" ? "--devices-per-process: no launcher has started several processes"
                                        : "--devices-per-process needs --comm mpi or nccl");
   }
-  if (o.nan && o.comm == "nccl")
-    return usageError("--comm nccl does not support --nan yet in several processes");
   return Ok{};
 }
 

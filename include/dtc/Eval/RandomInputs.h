@@ -35,7 +35,8 @@ struct InputSpec {
 
 // A tensor of the dtype and shape (whose size the caller has checked). `stream` distinguishes arguments with
 // the same spec: the position of the argument. randn gives integers 0 … 7 and bools 0 or 1; otherwise a bool
-// is "value != 0"; iota counts in row-major order.
-[[nodiscard]] Tensor makeInput(const InputSpec&, DType, std::vector<int64_t> shape, uint64_t stream);
+// is "value != 0"; iota counts in row-major order. `first`: the number of its first element, in a larger tensor.
+[[nodiscard]] Tensor makeInput(const InputSpec&, DType, std::vector<int64_t> shape, uint64_t stream,
+                               int64_t first = 0);
 
 } // namespace dtc

@@ -255,6 +255,8 @@ std::optional<NanSearch::Found> NanSearch::inKernel(OpId op, int64_t device,
 // data-movement collectives never do.
 std::optional<NanSearch::Found> NanSearch::inCollective(const StepInfo& step, int64_t device) {
   if (m_[step.id].numOperands == 0) return std::nullopt;
+  if (const DeviceSlice here = ran_.devices(); here.end - here.begin < ran_.mesh().numDevices())
+    return std::nullopt; // operands may be in other processes
   auto made = ran_.value(step.results[0], device);
   if (!made || !mayBeNan(*made)) return std::nullopt;
   const int64_t element = countNonFinite(*made).firstNan;

@@ -8,7 +8,6 @@
 #include "dtc/Support/Spin.h"
 
 #include <chrono>
-#include <cstring>
 #include <unordered_map>
 
 namespace dtc {
@@ -180,7 +179,7 @@ std::string Runner::deadlockText() const {
 
 void Runner::advance(int64_t coordinate, int worker) {
   Device& d = device(coordinate);
-  while (true) {
+  while (inspect(coordinate)) {
     Frame& f = d.frames.back();
     if (f.next == f.list->size()) {
       if (nextFrame(coordinate)) continue;
@@ -394,36 +393,23 @@ void Runner::ended(int64_t coordinate, const Step& s, uint64_t rendezvous, int64
     d.events.push_back({s.info, static_cast<int32_t>(coordinate), d.beganNs, stamp(coordinate), workNs,
                         d.hostNs, rendezvous});
   d.hostNs = 0;
-  if (hooks_->afterStep) hooks_->afterStep(hooks_->self, s.info, coordinate);
+  // What is inspected may be read: a device in a collective is inspected when it goes on.
+  if (hooks_->afterStep && rendezvous != 0)
+    d.inspects = true;
+  else if (hooks_->afterStep)
+    hooks_->afterStep(hooks_->self, s.info, coordinate);
+}
+
+bool Runner::inspect(int64_t coordinate) {
+  Device& d = device(coordinate);
+  if (!d.inspects) return true;
+  if (defers(coordinate)) return false;
+  d.inspects = false;
+  hooks_->afterStep(hooks_->self, d.current->info, coordinate);
+  return true;
 }
 
 // --- control flow and host ops ---
-
-Error tooManyIterations(int64_t maxIterations) {
-  return inputError("it exceeds its max_trips, " + std::to_string(maxIterations));
-}
-
-Result<IterationRange> iterationRange(const ForStep& loop, int64_t lo, int64_t hi) {
-  const int64_t count = hi - lo;
-  if (count <= 0) return IterationRange{lo, 0};
-  if (loop.maxIterations >= 0 && count > loop.maxIterations) return tooManyIterations(loop.maxIterations);
-  if (loop.stacked >= 0 && count != loop.stacked)
-    return inputError("it runs " + std::to_string(count) +
-                      " iterations, but its stacked results have room for " + std::to_string(loop.stacked));
-  return IterationRange{lo, count};
-}
-
-Result<int64_t> readNumber(Backend& backend, const Program& program, int64_t coordinate, int64_t offset,
-                           DType dtype) {
-  // Reads without a Tensor: steps must not allocate.
-  std::byte bytes[4] = {};
-  std::span<std::byte> wanted(bytes, dtype == DType::Bool ? 1 : 4);
-  Status s = backend.read(coordinate, wanted, program.address(coordinate, offset));
-  if (!s) return s.error();
-  int32_t number = 0;
-  std::memcpy(&number, bytes, sizeof number);
-  return dtype == DType::Bool ? bytes[0] != std::byte{0} : number;
-}
 
 Result<int64_t> Runner::readNumber(int64_t coordinate, int64_t offset, DType dtype) {
   if (workers_ > 1) return dtc::readNumber(backend_, program_, coordinate, offset, dtype);

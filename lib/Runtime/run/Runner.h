@@ -38,7 +38,8 @@ private:
     const Step* current = nullptr; // the current step, for the deadlock report
     std::atomic<uint32_t> partsLeft{0};
     int64_t beganNs = 0;
-    int64_t hostNs = 0; // of the current step, if `marks_`
+    int64_t hostNs = 0;    // of the current step, if `marks_`
+    bool inspects = false; // afterStep() of the current step is to be called
     std::vector<StepEvent> events;
   };
   struct RendezvousState {
@@ -127,6 +128,8 @@ private:
   // Whether a device is to go on later, because reading its memory would keep others of this process waiting, for which
   // other processes may wait.
   [[nodiscard]] bool defers(int64_t coordinate);
+  // False: a device is to be inspected later.
+  bool inspect(int64_t coordinate);
   Result<int64_t> readNumber(int64_t coordinate, int64_t offset, DType dtype);
   void ended(int64_t coordinate, const Step& s, uint64_t rendezvous = 0, int64_t workNs = 0);
   void push(Work w);

@@ -2,6 +2,7 @@
 #include "dtc/Files/Inputs.h"
 #include "dtc/Files/TensorFiles.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -147,4 +148,26 @@ TEST(Inputs, RangesOfNumbersAreChecked) {
     EXPECT_FALSE(parseInputBinding(wrong)) << wrong;
   EXPECT_TRUE(parseInputBinding("x=uniform(1,2,2)"));
   EXPECT_TRUE(parseInputBinding("x=randn(1,0)"));
+}
+
+TEST(Inputs, PartsOfMadeInputsHaveTheBytesOfTheWhole) {
+  for (const DType dtype :
+       {DType::F32, DType::F16, DType::F64, DType::I8, DType::I64, DType::Bool, DType::C64})
+    for (const char* text :
+         {"x=randn(7)", "x=uniform(7,0,3)", "x=randint(7,0,9)", "x=iota", "x=const(3)", "x=zeros"}) {
+      auto binding = parseInputBinding(text);
+      ASSERT_TRUE(binding);
+      const std::vector<InputArgument> argument = {{"x", "", dtype, {9, 11}}};
+      const auto whole = bindInputs({&*binding, 1}, argument),
+                 parts = bindInputs({&*binding, 1}, argument, {1, 2});
+      ASSERT_TRUE(whole && parts) << text;
+      EXPECT_FALSE((*whole)[0].inFile());
+      EXPECT_TRUE((*parts)[0].inFile());
+      const auto same = [&](const Result<Tensor>& a, const Result<Tensor>& b) {
+        return a && b && a->dtype() == b->dtype() && std::ranges::equal(a->bytes(), b->bytes());
+      };
+      const TensorBox box{{3, 5}, {4, 3}};
+      EXPECT_TRUE(same((*whole)[0].tensor(), (*parts)[0].tensor())) << text << " " << dtypeName(dtype);
+      EXPECT_TRUE(same((*whole)[0].box(box), (*parts)[0].box(box))) << text << " " << dtypeName(dtype);
+    }
 }
