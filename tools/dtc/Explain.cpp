@@ -167,7 +167,8 @@ void addLocal(ProgramReport& report, const Module& prepared, FuncId entry, const
   SummaryRow before;
   local.hooks.after = [&](const PassStep& step, const Module& after, double) {
     if (levelOf(after, after.findFunction(name)) < Level::Local) return;
-    const SummaryRow sum = sumOf(collectivesOf(after, {}));
+    Module priced = after;
+    const SummaryRow sum = sumOf(countedCollectivesOf(priced, {}));
     if (std::string_view(step.pass->name) == "recompute")
       report.repeated = {"", sum.count - before.count, sum.bytes - before.bytes,
                          sum.seconds - before.seconds};

@@ -100,7 +100,7 @@ std::optional<CollectivePrice> priceOfCollective(const Module& m, OpId o, const 
 
 double nominalSeconds(Module& m, OpId o, const Mesh& mesh) {
   const NominalMachine machine;
-  if (hasGroups(m.record(o).collective)) {
+  if (sendsMessages(m.record(o).collective)) {
     const auto price = priceOfCollective(m, o, mesh, machine);
     return price ? price->seconds : 0;
   }

@@ -113,8 +113,15 @@ static std::optional<OpWork> fusedWork(Module& m, OpId fused, const Mesh& mesh) 
   return work;
 }
 
+// A device copies its shard.
+static std::optional<OpWork> sliceWork(const Module& m, OpId o, const Mesh& mesh) {
+  const auto bytes = largestBytes(m, m[m.result(o)].type, mesh);
+  return bytes ? std::optional(OpWork{0, 2 * static_cast<double>(*bytes)}) : std::nullopt;
+}
+
 std::optional<OpWork> localWork(Module& m, OpId o, const Mesh& mesh) {
   if (m.record(o).regions == RegionKind::Fused) return fusedWork(m, o, mesh);
+  if (m.record(o).collective == CollectiveKind::AllSlice) return sliceWork(m, o, mesh);
   std::vector<TypeId> results;
   for (uint32_t r = 0; r < m[o].numResults; ++r) results.push_back(m[m.result(o, r)].type);
   Diagnostics quiet;

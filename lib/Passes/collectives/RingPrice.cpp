@@ -43,7 +43,7 @@ double RingPricer::seconds(OpId o) {
   if (known_.size() <= o.index) known_.resize(m_.ops.size(), -1);
   if (known_[o.index] >= 0) return known_[o.index];
   double out = 0;
-  if (hasGroups(m_.record(o).collective)) {
+  if (sendsMessages(m_.record(o).collective)) {
     const auto price = priceOfCollective(m_, o, mesh_, machine_.nominal);
     out = price ? price->seconds : 0;
   } else if (m_[o].numRegions == 0) {
@@ -78,7 +78,7 @@ struct RingPricer::Window {
   void setMaker(ValueId v, uint32_t task) const { p.makers_[v.index] = {number, task}; }
   void addOp(OpId o) {
     const CollectiveKind kind = p.m_.record(o).collective;
-    const bool message = hasGroups(kind) && kind != CollectiveKind::AllSlice;
+    const bool message = sendsMessages(kind);
     const uint32_t task = add(p.seconds(o), message, makersOf(o));
     for (uint32_t r = 0; r < p.m_[o].numResults; ++r) setMaker(p.m_.result(o, r), task);
   }

@@ -3,6 +3,7 @@
 #include "analysis/Within.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/verify/CommContract.h"
+#include "dtc/Passes/analysis/Branches.h"
 #include "dtc/Passes/analysis/OpWork.h"
 #include "dtc/Passes/partition/Partition.h"
 #include "dtc/Sharding/Reshard.h"
@@ -43,6 +44,8 @@ std::vector<OpId> markedOps(const Module& m, OpId o) {
 class CollectiveList {
 public:
   CollectiveList(const Module& m, const NominalMachine& machine) : m_(m), machine_(machine) {}
+  // Counts one branch of each conditional.
+  CollectiveList(Module& m, const NominalMachine& machine) : m_(m), machine_(machine), counted_(&m) {}
 
   // `slices`: takes each all_slice.
   std::vector<TracedCollective> run(std::vector<TracedCollective>* slices = nullptr) {
@@ -68,14 +71,23 @@ private:
       else if (slices_ && rec.collective == CollectiveKind::AllSlice)
         slices_->push_back({o, func_, markedOps(m_, o), times, std::nullopt, position_++});
       for (uint32_t r = 0; r < m_[o].numRegions; ++r) {
-        const std::optional<int64_t> iterations = executionsOf(m_, o);
-        block(m_.region(o, r), times && iterations ? checkedMul(*times, *iterations) : std::nullopt);
+        const std::optional<int64_t> iterations = isCounted(o, r) ? executionsOf(m_, o) : 0;
+        block(m_.region(o, r), iterations == 0       ? 0
+                               : times && iterations ? checkedMul(*times, *iterations)
+                                                     : std::nullopt);
       }
     }
   }
 
+  bool isCounted(OpId o, uint32_t region) const {
+    if (!counted_ || m_.record(o).regions != RegionKind::Cond) return true;
+    const std::vector<BlockId> counted = countedBlocks(*counted_, o, mesh_, machine_);
+    return std::ranges::find(counted, m_.region(o, region)) != counted.end();
+  }
+
   const Module& m_;
   const NominalMachine& machine_;
+  Module* counted_ = nullptr;
   FuncId func_;
   Mesh mesh_;
   std::vector<TracedCollective> out_;
@@ -126,6 +138,10 @@ void assumeSizes(Module& m) {
 std::vector<OpId> sourcesOf(const Module& local, OpId o) { return markedOps(local, o); }
 
 std::vector<TracedCollective> collectivesOf(const Module& local, const NominalMachine& machine) {
+  return CollectiveList(local, machine).run();
+}
+
+std::vector<TracedCollective> countedCollectivesOf(Module& local, const NominalMachine& machine) {
   return CollectiveList(local, machine).run();
 }
 

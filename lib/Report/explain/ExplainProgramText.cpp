@@ -125,6 +125,9 @@ std::string unknownText(const ProgramReport& r) {
                            : "recomputation repeats " + std::to_string(again.count) +
                                  (again.count == 1 ? " collective" : " collectives") + ": " + bytesOf(again) +
                                  ", " + timeText(again.seconds) + "\n") +
+         (std::ranges::any_of(r.collectives, [](const ProgramCollective& c) { return c.count == 0; })
+              ? "of a conditional, the branch that takes longer counts; messages of the other count 0 times\n"
+              : "") +
          assumedText(r.assumed) +
          (r.complete ? "" : "loops whose length is unknown before the run count once in these sums\n");
 }

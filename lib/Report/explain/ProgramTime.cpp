@@ -2,8 +2,8 @@
 
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
+#include "dtc/Passes/analysis/Branches.h"
 #include "dtc/Passes/analysis/OpWork.h"
-#include "explain/Branches.h"
 #include "explain/Exposure.h"
 
 #include <algorithm>
@@ -128,7 +128,8 @@ private:
 
   double compute(OpId o) {
     const OpRecord& rec = m_.record(o);
-    if (rec.isCall || rec.isCollective() || rec.lowering == Lowering::Annotation) return 0;
+    const bool copies = rec.collective == CollectiveKind::AllSlice;
+    if (rec.isCall || (rec.isCollective() && !copies) || rec.lowering == Lowering::Annotation) return 0;
     const auto work = localWork(m_, o, mesh_);
     if (work) return work->seconds(machine_);
     out_.complete = false;

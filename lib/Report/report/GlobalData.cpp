@@ -4,6 +4,7 @@
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/Region.h"
 #include "dtc/IR/text/Text.h"
+#include "dtc/Passes/analysis/Branches.h"
 #include "dtc/Passes/analysis/OpWork.h"
 #include "dtc/Passes/propagate/Reasons.h"
 #include "dtc/Support/Words.h"
@@ -543,13 +544,11 @@ private:
   void block(BlockId b, double times) {
     for (OpId o : t_.local[b].ops) {
       const OpRecord& record = t_.local.record(o);
-      double inside = times;
-      if (record.regions == RegionKind::For)
-        if (const auto n = iterationCount(t_.local, o); n && n->isStatic())
-          inside = boundedProduct(times, static_cast<double>(n->value()));
-      for (uint32_t r = 0; r < t_.local[o].numRegions; ++r) block(t_.local.region(o, r), inside);
-      if (t_.local[o].numRegions != 0 || record.isCollective() || record.lowering == Lowering::Annotation)
-        continue;
+      const auto n = static_cast<double>(executionsOf(t_.local, o).value_or(1));
+      const double inside = boundedProduct(times, n);
+      for (BlockId b : countedBlocks(t_.local, o, mesh_, NominalMachine())) block(b, inside);
+      const bool message = record.isCollective() && record.collective != CollectiveKind::AllSlice;
+      if (t_.local[o].numRegions != 0 || message || record.lowering == Lowering::Annotation) continue;
       LineFacts* line = lineOf(t_.local[o].loc);
       const auto work = line ? localWork(t_.local, o, mesh_) : std::nullopt;
       if (!work) continue;

@@ -64,9 +64,7 @@ std::vector<SummaryRow> messagesOf(const Module& m, const Timeline& t, const Mes
   std::vector<SummaryRow> rows;
   P2pBytes p2p(m, mesh);
   for (const TimelineStep& s : t.steps) {
-    // all_slice sends nothing.
-    if (s.kind != TimelineStep::Communicate || m.record(s.op).collective == CollectiveKind::AllSlice)
-      continue;
+    if (s.kind != TimelineStep::Communicate) continue;
     const std::string label = labelOf(s);
     auto row = std::ranges::find(rows, label, &SummaryRow::label);
     if (row == rows.end()) row = rows.insert(rows.end(), SummaryRow{label});

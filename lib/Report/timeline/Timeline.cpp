@@ -3,12 +3,12 @@
 #include "dtc/IR/DevicePrograms.h"
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
+#include "dtc/Passes/analysis/Branches.h"
 #include "dtc/Passes/analysis/Collectives.h"
 #include "dtc/Passes/analysis/Frozen.h"
 #include "dtc/Passes/analysis/MemoryPlan.h"
 #include "dtc/Passes/analysis/OpWork.h"
 #include "dtc/Support/Words.h"
-#include "explain/Branches.h"
 #include "explain/Exposure.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ private:
       if (isLoadTimeOp(m_, o) || isFrozenOp(m_, o)) continue; // not part of each run
       if (record.async == AsyncForm::Done)
         items.push_back({Item::Done, o, times});
-      else if (hasGroups(record.collective))
+      else if (sendsMessages(record.collective))
         items.push_back({Item::Message, o, times});
       else if (m_[o].numRegions != 0 && record.regions != RegionKind::Fused)
         regions(o, times);

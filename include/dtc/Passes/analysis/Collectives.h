@@ -29,6 +29,10 @@ struct CollectiveKinds {
 // The cost of one execution of a collective. Nothing if a size is unknown.
 [[nodiscard]] std::optional<CollectivePrice> priceOfCollective(const Module&, OpId, const Mesh&,
                                                                const NominalMachine&);
+// A collective with messages: of the others, `all_slice` is a copy of a part of the operand (localWork).
+[[nodiscard]] constexpr bool sendsMessages(CollectiveKind k) {
+  return hasGroups(k) && k != CollectiveKind::AllSlice;
+}
 // The time of one execution of any op of local text on the nominal machine: a collective's price, else the roofline.
 // 0 if a size is unknown.
 [[nodiscard]] double nominalSeconds(Module&, OpId, const Mesh&);

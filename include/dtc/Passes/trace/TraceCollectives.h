@@ -13,7 +13,7 @@ struct TracedCollective {
   // if collectives were merged.
   std::vector<OpId> sources;
   // The executions per call of the function: 1, or the iteration count of the enclosing loops; nothing if
-  // that is unknown at compile time. In a branch: as if the branch is taken.
+  // that is unknown at compile time. Of a conditional, the branch that takes longer is taken (Branches.h).
   std::optional<int64_t> count;
   // The cost of one execution, on the device that receives most. Nothing if a size is unknown.
   std::optional<CollectivePrice> price;
@@ -37,7 +37,9 @@ struct CollectiveTrace {
 // The ops of `propagated` that an op of CollectiveTrace::local was created for; empty if none is known.
 [[nodiscard]] std::vector<OpId> sourcesOf(const Module& local, OpId);
 
-// The collectives of local text alone: `sources` are empty.
+// The collectives of local text alone: `sources` are empty. Each branch of a conditional counts as taken; of
+// `countedCollectivesOf`, the one that takes longer.
 [[nodiscard]] std::vector<TracedCollective> collectivesOf(const Module& local, const NominalMachine&);
+[[nodiscard]] std::vector<TracedCollective> countedCollectivesOf(Module& local, const NominalMachine&);
 
 } // namespace dtc

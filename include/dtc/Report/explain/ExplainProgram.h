@@ -28,9 +28,9 @@ struct ProgramCollective {
   size_t moreValues = 0;  // of a bucket
   std::string userName;   // of an argument, where the text has another: "params['head']"
   std::string purpose;    // what it is computed for (UserNames): "layers.0.weight.grad"; or ""
-  std::optional<int64_t>
-      // executions in one call of the function; nothing where iteration counts are not known before the run
-      count;
+  // Executions in one call of the function; nothing where iteration counts are not known before the run, 0 in the
+  // branch of a conditional that takes less time.
+  std::optional<int64_t> count;
   std::optional<CollectivePrice> price; // per execution; nothing where a size is unknown
   // The reason, for each op that the message serves: several for a bucket.
   struct Source {

@@ -1,4 +1,4 @@
-#include "explain/Branches.h"
+#include "dtc/Passes/analysis/Branches.h"
 
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Passes/analysis/Collectives.h"
@@ -11,7 +11,7 @@ static double secondsOfBlock(Module& m, BlockId b, const Mesh& mesh, const Nomin
   for (OpId o : m[b].ops) {
     const OpRecord& record = m.record(o);
     if (record.async == AsyncForm::Done) continue;
-    if (hasGroups(record.collective)) {
+    if (sendsMessages(record.collective)) {
       if (const auto price = priceOfCollective(m, o, mesh, machine)) seconds += price->seconds;
     } else if (m[o].numRegions != 0 && record.regions != RegionKind::Fused) {
       double once = 0;
