@@ -166,6 +166,15 @@ void StepNames::addBucket(OpId reducing) {
   gradients.insert(gradients.end(), others.begin(), others.end());
   buckets_[bucket] = {role, fewNames(gradients)};
   buckets_[m_.result(reducing)] = buckets_[result] = {"reduced " + role, fewNames(gradients)};
+  if (const OpId by = m_.definingOp(bucket); onlyCopies(by)) bucketCopies_[by] = {"pack", bucket};
+  for (OpId reader : readersOf(result))
+    if (onlyCopies(reader)) bucketCopies_[reader] = {"unpack", bucket};
+}
+
+bool StepNames::onlyCopies(OpId o) const {
+  if (!isFused(m_, o)) return joins(m_, o) || startOf(m_, o) >= 0;
+  const AttrId kind = m_.attr(o, "kind");
+  return kind.valid() && m_.strings[m_.attrs[kind].text] == "copy";
 }
 
 // The name of what is taken from a bucket at `start` by a reader: the argument that is updated with it, or a result.
@@ -312,6 +321,8 @@ std::string StepNames::userPathOf(OpId o) const {
 
 std::string StepNames::step(OpId o) const {
   if (m_[o].numResults == 0) return "";
+  if (const auto at = bucketCopies_.find(o); at != bucketCopies_.end())
+    return text(buckets_.at(at->second.bucket), false) + userPathOf(o);
   const ValueId v = m_.result(o);
   Name name = describe(v);
   if (hasGroups(m_.record(o).collective)) {
@@ -328,6 +339,7 @@ std::string StepNames::step(OpId o) const {
 std::string StepNames::kind(OpId o) const {
   const OpRecord& record = m_.record(o);
   if (hasGroups(record.collective)) return collectiveName(record.collective);
+  if (const auto at = bucketCopies_.find(o); at != bucketCopies_.end()) return at->second.kind;
   if (const AttrId kind = m_.attr(o, "kind"); kind.valid() && isFused(m_, o)) {
     const std::string_view word = m_.strings[m_.attrs[kind].text];
     // A kernel of one op is called after it.

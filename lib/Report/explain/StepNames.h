@@ -12,6 +12,7 @@ namespace dtc {
 //   partial %y                                   the operand of the reduction whose result is %y
 //   gradient bucket of %w1, %w2 and 3 more       values that are reduced in one message
 //   partial gradient of %w1                      one of them, before it is copied to the bucket
+//   unpack gradient bucket of %w1, … (of steps)  the kernel that takes it apart; the one that joins them has "pack"
 //   gathered %w, received %x                     the result of a collective
 //   softmax in %losses                           an op that is generated for the statement of %losses
 // If the text was imported, the place in the user's program follows: "%mm_3 (layers.0.attn)".
@@ -51,12 +52,18 @@ private:
   [[nodiscard]] ValueId outer(ValueId) const;
   [[nodiscard]] Name unpacked(OpId reader, ValueId bucket, int64_t start) const;
   [[nodiscard]] Name takenBy(BlockId, OpId slice) const;
+  [[nodiscard]] bool onlyCopies(OpId) const;
 
   const Module& m_;
   Naming names_;
   std::unordered_map<ValueId, std::vector<OpId>> readers_; // of the function, without those in fused regions
   std::unordered_map<ValueId, Name> buckets_;              // by value, packed or reduced
-  std::unordered_map<ValueId, Name> packed_;               // by value that is copied to a bucket
+  struct BucketCopy {
+    const char* kind; // "pack", "unpack"
+    ValueId bucket;
+  };
+  std::unordered_map<OpId, BucketCopy> bucketCopies_;            // by kernel that only copies
+  std::unordered_map<ValueId, Name> packed_;                     // by value that is copied to a bucket
   mutable std::unordered_map<uint32_t, std::string> statements_; // by location
 };
 

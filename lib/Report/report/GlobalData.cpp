@@ -334,19 +334,15 @@ private:
            !(m_[o].numResults == 1 && written_->replacedBy(m_.result(o)).valid());
   }
   void countGradientRuns(BlockId b, int region) {
-    GradientRuns runs;
+    GradientRuns& runs = gradientRuns_[region];
     for (OpId o : m_[b].ops)
-      if (isGradient(o)) runs.of(index_.at(m_[o].loc));
-    for (const auto& [line, count] : runs.byLine()) runsAt_[{line, region}] = count;
+      if (isGradient(o)) runs.add(index_.at(m_[o].loc), m_[o].kind);
   }
-  // The call that the next generated op of a line is for, if the line has as many runs as calls; else 0.
+  // The call that the next generated op of a line is for, or 0.
   int callOf(int line, int region) {
-    const auto count = runsAt_.find({line, region});
     const auto calls = instances_.find(line);
-    if (count == runsAt_.end()) return 0;
-    const int run = gradientRuns_[region].of(line);
-    const bool known = calls != instances_.end() && count->second == calls->second;
-    return known && 1 < count->second && count->second <= kMaxCalls ? run : 0;
+    if (calls == instances_.end() || calls->second > kMaxCalls) return 0;
+    return gradientRuns_[region].next(line, static_cast<size_t>(calls->second));
   }
 
   // The ops that are generated for a line are one node of a region and call: the backward part of its statements.
@@ -577,7 +573,6 @@ private:
   std::unordered_map<int, int> instances_;              // by line: its ops so far
   std::map<std::pair<int, OpKind>, OpId> firstAt_;      // by line and kind
   std::map<std::tuple<int, int, int>, int> gradientAt_; // by line, region and call: the node of generated ops
-  std::map<std::pair<int, int>, int> runsAt_;           // by line and region
   std::map<int, GradientRuns> gradientRuns_;            // by region
   std::unordered_map<OpId, std::set<int>> groupsOf_;
 };

@@ -17,10 +17,13 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 namespace dtc {
 
 namespace {
+
+constexpr size_t kManySteps = 10000; // of which times are shortened
 
 // Words that many rows have are numbers: indices of `list`.
 struct Words {
@@ -40,6 +43,28 @@ ReportValue table(std::initializer_list<const char*> columns) {
   return out;
 }
 
+// A long table has these columns once for all rows that have the same values there: `shared`, a table whose index is the
+// first column of the rows.
+void shareColumns(ReportValue& table, const std::set<std::string>& shared) {
+  if (table["rows"].size() <= kManySteps) return;
+  ReportValue own = {{"columns", {"shared"}}, {"rows", ReportValue::array()}},
+              common = {{"columns", ReportValue::array()}, {"rows", ReportValue::array()}};
+  const ReportValue columns = table["columns"];
+  for (const ReportValue& c : columns) (shared.contains(c) ? common : own)["columns"].push_back(c);
+  std::map<std::string, size_t> ids;
+  for (const ReportValue& row : table["rows"]) {
+    ReportValue mine = {0}, theirs = ReportValue::array();
+    for (size_t i = 0; i < columns.size(); ++i)
+      (shared.contains(columns[i]) ? theirs : mine).push_back(row[i]);
+    const auto [at, isNew] = ids.emplace(theirs.dump(), ids.size());
+    if (isNew) common["rows"].push_back(std::move(theirs));
+    mine[0] = at->second;
+    own["rows"].push_back(std::move(mine));
+  }
+  own["shared"] = std::move(common);
+  table = std::move(own);
+}
+
 // Microseconds: five digits of a short time, to the nanosecond for a long one.
 ReportValue microseconds(double seconds) {
   const double us = seconds < 1e-4 ? std::round(seconds * 1e12) / 1e6 : std::round(seconds * 1e9) / 1e3;
@@ -49,7 +74,6 @@ ReportValue microseconds(double seconds) {
 // Microseconds with one digit.
 ReportValue shortTime(double seconds) { return microseconds(std::round(seconds * 1e7) / 1e7); }
 
-constexpr size_t kManySteps = 10000;         // of which times are shortened
 constexpr size_t kMaxTracedDevices = 8;      // of a trace
 constexpr int64_t kSmallBuffer = 5000;       // a buffer of less than this part of the arena is not listed
 constexpr size_t kMaxComputed = 1000;        // names of results of a kernel
@@ -73,6 +97,7 @@ public:
     const std::vector<FuncId> functions = functionsOfProgram(m_, entry_);
     for (size_t i = 0; i < functions.size(); ++i) function(functions[i], timelines[i]);
     out_.idleShare = idleShare(m_, entry_, timelines);
+    for (const auto& [collective, called] : messages_) out_.messages[collective] = computedText(called);
     if (trace_) measured(timelines);
     kernelSources();
     return std::move(out_);
@@ -102,6 +127,8 @@ private:
     std::vector<int64_t> live = plan ? liveBytes(*plan) : std::vector<int64_t>();
     for (const TimelineStep& s : t.steps)
       one["steps"]["rows"].push_back(row(s, f, names, plan ? &*plan : nullptr, live));
+    shareColumns(one["steps"], {"kind", "stream", "what", "value", "us", "exposed_us", "waited_us", "times",
+                                "line", "collective", "kernel"});
     out_.schedule.push_back(std::move(one));
     out_.schedule.back()["words"] = words_.list;
     if (plan) out_.memory.push_back(memory(*plan, t, f, names));
@@ -114,6 +141,7 @@ private:
     const auto value = numbered(text);
     const int line = lineOf(s.op);
     const int collective = s.kind == TimelineStep::Communicate ? collectiveOf(s.op, f) : -1;
+    if (collective >= 0) messages_[collective].push_back(text);
     int64_t bytes = 0;
     if (plan)
       if (auto at = plan->position.find(s.op); at != plan->position.end())
@@ -268,6 +296,7 @@ private:
                                           buffer.bytes, first, last, line, peak ? 1 : 0});
       }
     }
+    shareColumns(out["buffers"], {"value", "what", "bytes", "line", "at_peak"});
     out["words"] = std::move(words.list);
     out["left_out"] = {{"buffers", small}, {"bytes", smallBytes}};
     return out;
@@ -370,7 +399,8 @@ private:
   bool long_ = false; // the function has many steps
   KernelSet kernelSet_;
   std::map<std::string, int> kernelIds_;
-  std::vector<std::vector<std::string>> computed_; // by kernel: the names of its results
+  std::vector<std::vector<std::string>> computed_;   // by kernel: the names of its results
+  std::map<int, std::vector<std::string>> messages_; // by collective: the names of its steps
   Words words_;
   std::multimap<std::string, const GlobalData::Identity*> collectiveOf_;
   PlacedData out_;

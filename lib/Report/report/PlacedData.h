@@ -5,14 +5,17 @@
 #include "dtc/Report/trace/MeasuredTrace.h"
 #include "report/GlobalData.h"
 
+#include <map>
+
 namespace dtc {
 
 struct PlacedData {
   ReportValue schedule; // [{"devices", "streams", "steps", …}], one for each function of the program
   ReportValue memory;   // likewise
   ReportValue kernels;
-  double idleShare = 0; // of the devices' time, with messages
-  std::string error;    // why a part is missing, or ""
+  std::map<int, std::string> messages; // by collective of GlobalData: what its steps are called
+  double idleShare = 0;                // of the devices' time, with messages
+  std::string error;                   // why a part is missing, or ""
 };
 
 // `mappedLine`: the line that stands for a line, where equal layers are shown once.

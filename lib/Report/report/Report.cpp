@@ -131,6 +131,8 @@ private:
     if (const auto cost = stepCostOf(session.module(), session.entry()))
       out_["step"] = ReportValue(stepCostJson(*cost));
     data_.error = placed.error;
+    for (auto& [collective, name] : placed.messages)
+      global_->collectives[static_cast<size_t>(collective)]["name"] = std::move(name);
     out_["schedule"] = std::move(placed.schedule);
     out_["memory"] = std::move(placed.memory);
     out_["kernels"] = std::move(placed.kernels);

@@ -6,9 +6,11 @@
 #include "dtc/Report/trace/TraceComparison.h"
 #include "dtc/Support/Units.h"
 #include "dtc/Support/Words.h"
+#include "explain/StepNames.h"
 #include "timeline/Timeline.h"
 
 #include <algorithm>
+#include <deque>
 #include <numeric>
 #include <tuple>
 #include <unordered_map>
@@ -87,6 +89,7 @@ private:
 
   void nameOps(FuncId f) {
     FunctionNames& names = names_.emplace_back();
+    stepNames_.emplace_back(m_, f);
     names.statements = statementsOf(m_, f);
     const Naming naming(m_, f);
     for (OpId o : names.statements) {
@@ -107,7 +110,7 @@ private:
     if (isNew) {
       TraceOp& op = out_.ops.emplace_back();
       op.function = function, op.id = o, op.name = m_.record(o).name;
-      op.place = placeText(m_.source, m_[o].loc);
+      op.value = stepNames_[function].step(o), op.place = placeText(m_.source, m_[o].loc);
     }
     return out_.ops[at->second];
   }
@@ -167,8 +170,6 @@ private:
   void describe(TraceOp& op, const TraceEvent& e) {
     if (op.runs > 0) return;
     op.name = trace_.words[e.name], op.message = e.message;
-    const std::string& text = trace_.words[e.op];
-    if (const size_t end = text.find(" = "); end != std::string::npos) op.value = text.substr(0, end);
     if (!trace_.words[e.place].empty()) op.place = trace_.words[e.place];
   }
 
@@ -215,13 +216,12 @@ private:
       const Timeline& t = timelines[f];
       DeviceTime time{t.seconds, t.computeSeconds, t.exposedSeconds};
       std::vector<TraceBar>& bars = out_.modelledBars.emplace_back();
-      const Naming names(m_, programs_.functions[f]);
       for (const TimelineStep& s : t.steps) {
         TraceBar bar{stream(t.streams[s.stream]), -1, s.begin, s.seconds, s.exposed, s.waited};
         if (s.kind == TimelineStep::Repeat) {
           bar.repeats = s.times - 1;
         } else {
-          bar.op = add(f, s, names);
+          bar.op = add(f, s);
           time.exposed += s.times * s.waited, time.waiting += s.times * s.waited;
         }
         bars.push_back(bar);
@@ -232,9 +232,8 @@ private:
     }
   }
 
-  int add(size_t function, const TimelineStep& s, const Naming& names) {
+  int add(size_t function, const TimelineStep& s) {
     TraceOp& op = opOf(function, s.op);
-    if (op.value.empty() && m_[s.op].numResults > 0) op.value = names(m_.result(s.op));
     op.message = s.kind == TimelineStep::Communicate;
     op.modelled += s.times * s.seconds, op.modelledExposed += s.times * (s.exposed + s.waited);
     return static_cast<int>(&op - out_.ops.data());
@@ -264,6 +263,7 @@ private:
   Mesh mesh_;
   FuncId entry_;
   std::vector<FunctionNames> names_; // by function
+  std::deque<StepNames> stepNames_;  // likewise
   std::unordered_map<OpId, size_t> opIds_;
   TraceComparison out_;
 };

@@ -39,6 +39,22 @@ std::string bothEnds(const std::string& name, size_t most) {
   return name.substr(0, most - 3 - end) + "..." + name.substr(name.size() - end);
 }
 
+// What the ops add, and what else is part of a run.
+std::string sumText(const TraceComparison& c) {
+  const DeviceTime measured = c.meanMeasured(), modelled = c.meanModelled();
+  const double run = measured.seconds - modelled.seconds, idle = measured.idle() - modelled.idle();
+  double ops = 0;
+  for (const TraceOp& op : c.ops)
+    ops += op.added() * static_cast<double>(std::ranges::count(c.functionOf, op.function)) /
+           static_cast<double>(c.functionOf.size());
+  const double rest = run - idle - ops;
+  std::string text =
+      " a run adds " + addedText(run) + ": ops " + addedText(ops) + ", idle " + addedText(idle);
+  if (std::abs(rest) > 1e-3 * measured.seconds)
+    text += ", copies of carried results and ops at the same time " + addedText(rest);
+  return text + "\n";
+}
+
 std::string opsText(const TraceComparison& c, size_t columns) {
   const bool several = c.functions.size() > 1;
   Rows rows = {{"op", "value", "measured", "modelled", "ratio", "adds", "where"}};
@@ -61,7 +77,7 @@ std::string opsText(const TraceComparison& c, size_t columns) {
   if (c.ops.size() > kListedOps)
     text += " " + std::to_string(c.ops.size() - kListedOps) + " more ops add " + addedText(rest) +
             " (--json lists all)\n";
-  return text + " adds: measured less modelled; of a message, of its exposed part\n";
+  return text + " adds: measured less modelled; of a message, of its exposed part\n" + sumText(c);
 }
 
 // One row of a stream: '#' computes, '=' a message, '.' waits for other devices.

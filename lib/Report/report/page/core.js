@@ -59,6 +59,7 @@ function rowsOf(table) {
   return table.rows.map((row) => {
     const one = {};
     for (let i = 0; i < row.length; ++i) one[table.columns[i]] = row[i];
+    if (table.shared) for (let i = 0, same = table.shared.rows[row[0]]; i < same.length; ++i) one[table.shared.columns[i]] = same[i];
     return one;
   });
 }
@@ -108,7 +109,8 @@ function shardingText(sharding) {
   return text.split(/(\w+)/).map((word) => state.program.axes.includes(word)
     ? el("span", {class: "ax", style: `color:${axisColor(word)}`, "data-k": keys(axisKeys([word]))}, word) : word);
 }
-const collectiveValue = (c) => (c.value || "") + (c.more_values ? ` and ${c.more_values} more` : "");
+// What the steps of its messages are called, where the program has a schedule.
+const collectiveValue = (c) => c.name || (c.generated ? "in " : "") + (c.value || "").replace(/@\w+:/, "") + (c.more_values ? ` and ${c.more_values} more` : "");
 // "inner 2 of tp" for the sub-axis "tp:(2)2" of 2 devices, before which the axis has a factor of 2.
 function axisText(name) {
   const part = /^(\w+):\((\d+)\)(\d+)$/.exec(name);
@@ -124,8 +126,9 @@ const kindTexts = {
   "elementwise": "a kernel that computes each element by itself", "row-wise": "a kernel that reduces each row and uses the result in the same row: softmax, layer norm",
   "reduction": "a kernel that reduces contiguous elements", "column reduction": "a kernel that sums over rows", "grouped reductions": "several small reductions in one launch",
   "copy": "moves data and computes nothing: concatenate, slice, transpose", "view": "another name for a part of a buffer: no kernel runs",
+  "pack": "copies values to one buffer, which is one message", "unpack": "copies the parts of a message to their values",
   "all_reduce": "sums (or the max, …) over the devices; each gets all of it", "reduce_scatter": "sums over the devices; each gets its shard", "all_gather": "each device gets the shards of all",
-  "all_to_all": "each device sends a part of its shard to each other one", "all_slice": "each device keeps its shard of a value that all hold: no message", "p2p": "messages between pairs of devices",
+  "all_to_all": "each device sends a part of its shard to each other one", "all_slice": "each device copies its shard of a value that all hold: no message", "p2p": "messages between pairs of devices",
   "permute": "each device sends its value to one other device", "broadcast_from": "one device sends its value to all", "constant": "a value of the text, loaded once",
 };
 const kindText = (what) => kindTexts[what] || "a kernel for this op alone";
