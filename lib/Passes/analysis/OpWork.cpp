@@ -3,6 +3,7 @@
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/Region.h"
+#include "dtc/Passes/analysis/MemoryPlan.h"
 
 #include <algorithm>
 
@@ -105,6 +106,7 @@ static std::optional<OpWork> trafficOnly(const Module& m, OpId o, const Mesh& me
 }
 
 static std::optional<OpWork> fusedWork(Module& m, OpId fused, const Mesh& mesh) {
+  if (isViewRegion(m, fused)) return OpWork(); // another name for a part of a buffer
   auto work = trafficOnly(m, fused, mesh);
   if (!work) return std::nullopt;
   for (OpId o : m[m.region(fused)].ops)
