@@ -18,8 +18,6 @@ WITHOUT_VALUE = ("--strict-nonfinite", "--no-overlap")
 FOR_BOTH = {"--dim", "--mesh", "--policy", "--no-overlap"}  # of lowering, which local text needs no more, or takes, too
 NOT_HERE = ("--check", "--stats", "--json", "--print", "--output", "--trace", "--nan", "--loop", "--log-ops", "--comm")
 RUN_EVERY = 2
-# Programs whose local text is lowered in another order of steps, with the reason.
-OTHER_ORDER = {"test/Runtime/complex.dt": "split-complex runs again on local text, and places the parts of its arguments elsewhere"}
 # Programs whose text is not valid after a pass, with the reason.
 INVALID_BETWEEN = {"test/Passes/partition/window-gradient.dt": "autodiff uses values of two meshes in one op; propagate separates them"}
 
@@ -94,10 +92,8 @@ def arenas(text):
     return re.findall(r"\barena = \d+", text)
 
 
-def wrong_from_local(context, path, lowering, target, text, compiled):
+def wrong_from_local(context, lowering, target, text, compiled):
     """Why the per-device program that `dtc compile --emit ir` prints needs other memory than the program that it is of, or nothing."""
-    if path in OTHER_ORDER:
-        return ""
     local = context.run(context.dtc, "compile", "-", "--emit", "ir", "--target", target, *lowering, text=text)
     flags = [f for f in lowering if f.startswith("-O") or f in ("--no-overlap",)]
     again = context.run(context.dtc, "compile", "-", "--emit", "schedule", "--target", target, *flags, text=local.stdout)
@@ -131,7 +127,7 @@ def complaint(context, path, flags):
         return f"dtc compile: exit code {compiled.returncode}\n{compiled.stderr[-1200:]}"
     if why := wrong_by_opt(context, lowering, target, text, compiled.stdout, path not in INVALID_BETWEEN):
         return why
-    if set(f.split("=")[0] for f in lowering if f.startswith("--")) <= FOR_BOTH and (why := wrong_from_local(context, path, lowering, target, text, compiled.stdout)):
+    if set(f.split("=")[0] for f in lowering if f.startswith("--")) <= FOR_BOTH and (why := wrong_from_local(context, lowering, target, text, compiled.stdout)):
         return why
     with tempfile.TemporaryDirectory() as folder:
         plain, why = result(context, folder, "plain", [*lowering, *running], text)

@@ -9,6 +9,7 @@ import re
 EXCEPTIONS = [
     ("lib/Api/CompileOptions.cpp", "recompute any local", "names and values of flags"),
     ("lib/IR/build/Builder.cpp", "constant", "the one op that code below lib/Ops makes"),
+    ("lib/Passes/complex/SplitComplex.cpp", "real imag complex select", "finds the ops that this pass and partition have made at the ends of a function"),
     ("lib/Passes/autodiff/GradientSweep.cpp", "scatter index_select", "matches ops that the sweep itself has made"),
     ("lib/Report/audit/AuditModule.cpp", "dynamic_slice", "a slice at a device's own offset is its shard, as for all_slice"),
     ("lib/StableHlo/import/CountedLoops.cpp", "select", "matches the wrapped index that JAX writes"),

@@ -1,6 +1,8 @@
 #include "dtc/Passes/complex/SplitComplex.h"
 #include "complex/SplitComplexOps.h"
+#include "dtc/Ops/OpName.h"
 #include <algorithm>
+#include <array>
 #include <unordered_set>
 
 namespace dtc {
@@ -24,6 +26,46 @@ bool hasComplex(const Module& m, FuncId f) {
   return found || hasComplex(m, m[m[f].body].yields);
 }
 
+// Whether a function is split: of complex arguments only the parts are read, and complex results are made of parts.
+// Partition adds what reshards such results, on complex values: collectives, and a select for partial sums. Its text is
+// left as it is, so that local text that is read again has the same messages and the same order of ops.
+class SplitFinder {
+public:
+  SplitFinder(const Module& m, FuncId f) : m_(m), f_(f) {}
+
+  [[nodiscard]] bool isSplit() const {
+    bool split = true;
+    forEachOp(m_, m_[f_].body, [&](OpId o) {
+      split = split && (!readsComplex(o) || readsPart(o) || resharding(o));
+      for (uint32_t r = 0; r < m_[o].numResults; ++r)
+        split = split &&
+                (!hasComplex(m_, std::array{m_.result(o, r)}) || m_[o].kind == complex_ || resharding(o));
+      for (uint32_t k = 0; k < m_[o].numRegions; ++k)
+        split = split && !hasComplex(m_, m_[m_.region(o, k)].args);
+    });
+    return split;
+  }
+
+private:
+  [[nodiscard]] bool readsComplex(OpId o) const { return hasComplex(m_, m_.operands(o)); }
+  [[nodiscard]] bool readsPart(OpId o) const {
+    const ValueId v = m_.operand(o, 0);
+    return (m_[o].kind == real_ || m_[o].kind == imag_) && m_[v].kind == ValueKind::BlockArg &&
+           BlockId(m_[v].owner) == m_[f_].body;
+  }
+  [[nodiscard]] bool resharding(OpId o) const {
+    if (!m_[f_].spmd || (!hasGroups(m_.record(o).collective) && m_[o].kind != select_)) return false;
+    return std::ranges::all_of(m_.operands(o), [&](ValueId v) {
+      return !hasComplex(m_, std::array{v}) || m_[v].kind != ValueKind::BlockArg;
+    });
+  }
+
+  const Module& m_;
+  FuncId f_;
+  OpKind real_ = m_.registry->find(OpName("real")), imag_ = m_.registry->find(OpName("imag")),
+         complex_ = m_.registry->find(OpName("complex")), select_ = m_.registry->find(OpName("select"));
+};
+
 // Rebuilds the bodies of functions op by op.
 class Splitter {
 public:
@@ -33,7 +75,8 @@ public:
     const std::vector<FuncId> before = m_.order;
     const auto wereCalled = calledFunctions();
     for (FuncId f : before)
-      if (levelOf(m_, f) < Level::Split && hasComplex(m_, f) && !inPlace(f)) return false;
+      if (levelOf(m_, f) < Level::Split && hasComplex(m_, f) && !SplitFinder(m_, f).isSplit() && !inPlace(f))
+        return false;
     const auto stillCalled = calledFunctions();
     std::erase_if(m_.order,
                   [&](FuncId f) { return wereCalled.contains(f.index) && !stillCalled.contains(f.index); });
