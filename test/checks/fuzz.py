@@ -106,6 +106,15 @@ def checkpoints(_):
                           "bytes": 9}).encode()
 
 
+def queries(_):
+    """Queries of clients of a store: of the protocol of PyTorch's TCPStore."""
+    text = lambda t: struct.pack("<Q", len(t)) + t  # noqa: E731
+    begin = b"\0" + struct.pack("<I", 0x3C85F7CE)
+    yield begin + b"\1" + text(b"key") + text(b"value") + b"\3" + text(b"key") + b"\5" + struct.pack("<Q", 1) + text(b"key")
+    yield begin + b"\4" + text(b"n") + struct.pack("<q", 7) + b"\4" + text(b"n") + struct.pack("<q", -9)
+    yield b"\1" + struct.pack("<Q", 2**63) + b"\5" + struct.pack("<Q", 3)
+
+
 def snapshots(_):
     """A saved program, and a report of `dtc explain`."""
     argument = {"name": "%x", "op": "argument", "type": "f32[4, 8]", "annotation": "@m{dp, tp}", "location": "p.dt:2:3"}
@@ -164,7 +173,7 @@ def models(context):
 # By parser: its initial corpus, and the maximum input length.
 CORPORA = {"checkpoint": (checkpoints, 2048), "hlo": (audits, 4096), "metrics": (logs, 1024), "ir": (modules, 4096), "mlir": (imports, 4096), "vhlo": (artifacts, 2048), "npy": (npys, 1024), "npz": (npzs, 2048), "package": (packages, 2048), "onnx": (models, 4096), "proto": (protos, 256), "safetensors": (safetensors, 1024),
            "pt2": (pt2s, 16384),
-           "snapshot": (snapshots, 2048),
+           "snapshot": (snapshots, 2048), "store": (queries, 256),
            "inputs": (lambda context: words(context, "--input") + words(context, "--data"), 256),
            "pipeline": (lambda context: words(context, "-p"), 256)}
 

@@ -4,7 +4,10 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 from . import mpi
 
@@ -39,6 +42,56 @@ def processes(runs, count, arguments, change=lambda rank, variables: variables, 
     return [code for code, _, _ in done], done[0][1], "".join(err for _, _, err in done)
 
 
+def impostor(port, message):
+    """Comes to the store of rank 0 as rank 1, connects to rank 0 beside strangers, and sends a message."""
+    text = lambda t: struct.pack("<Q", len(t)) + t  # noqa: E731
+
+    def take(s, count):
+        got = b""
+        while len(got) < count:
+            got += s.recv(count - len(got)) or b"?" * count
+        return got
+
+    for _ in range(200):
+        try:
+            store = socket.create_connection(("localhost", port), 20)
+            break
+        except OSError:
+            time.sleep(0.05)
+    store.sendall(b"\0" + struct.pack("<I", 0x3C85F7CE) + b"\1" + text(b"dtc///1") + text(b"127.0.0.1 1 other"))
+    for _ in range(200):
+        store.sendall(b"\5" + struct.pack("<Q", 1) + text(b"dtc///0"))
+        if take(store, 1) == b"\0":
+            break
+        time.sleep(0.05)
+    store.sendall(b"\3" + text(b"dtc///0"))
+    address, at, _ = take(store, *struct.unpack("<Q", take(store, 8))).split()
+    silent, garbage, own = [socket.create_connection((address.decode(), int(at)), 20) for _ in range(3)]
+    garbage.sendall(b"GET / HTTP/1.1\r\n\r\n")
+    own.sendall(struct.pack("<II", 0x64746331, 1) + message)
+    own.settimeout(20)
+    try:
+        while own.recv(4096):
+            pass
+    except OSError:
+        pass
+    for s in (silent, garbage, own, store):
+        s.close()
+
+
+def confused(runs, host):
+    """What is no message of dtc ends the run; other programs that connect do not delay it."""
+    for name, message in (("size", struct.pack("<iiQ", 0, 1, 2**62)), ("channel", struct.pack("<iiQ", 7, 1, 8)), ("end", b"half")):
+        port = free_port()
+        begun = time.time()
+        with ThreadPoolExecutor(1) as pool:
+            other = pool.submit(impostor, port, message)
+            codes, _, err = processes(runs, 2, [*host, "--comm-timeout", 5], lambda rank, v: {**v, "MASTER_PORT": port}, missing=[1])
+            other.result()
+        why = "no answer from rank 1" if name == "end" else "rank 1 sends what is not a message of dtc"
+        runs.expect(f"impostor, {name}", codes == [3] and why in err and time.time() - begun < 20, f"{codes}\n{err}")
+
+
 def run(runs):
     (runs.folder / "torchrun.dt").write_text(mpi.HOST_OP)
     host = ["torchrun.dt", "--input", "*=const(0.125)"]
@@ -65,6 +118,7 @@ def run(runs):
     for fault in (signal.SIGKILL, signal.SIGSTOP):
         codes, _, err = processes(runs, 2, [*host, "--comm-timeout", 2], lambda rank, v: {**v, "DTC_STUB_NCCL_FAULT": f"2:0:{int(fault)}"})
         runs.expect(f"variables, {fault.name}", codes[0] == 3 and re.search(r"'all_reduce': no progress for 2 s: no answer from rank 1", err), f"{codes}\n{err}")
+    confused(runs, host)
     torchrun = shutil.which("torchrun")
     if not torchrun:
         runs.context.note("torchrun itself was not tried: it was not found")

@@ -108,6 +108,9 @@ struct Processes::Impl {
     return mpi->receive(DtcMpiControl, controlText.data(), controlText.size(), kDtcMpiAny, 0,
                         kControlReceive) == 0;
   }
+  [[nodiscard]] std::string transportFailed() const {
+    return std::string(byTcp ? "TCP" : "MPI") + " has failed: " + mpi->error();
+  }
   [[nodiscard]] std::string fromOf(const DtcMpiDone& done) const;
   void heard(const DtcMpiDone& done);
   void tell(int peer, std::string text);
@@ -181,7 +184,7 @@ bool Processes::Impl::poll() {
   const DtcMpiDone* done = nullptr;
   const int count = mpi->poll(&done);
   if (count < 0) {
-    problem = std::string("MPI has failed: ") + mpi->error() + (done ? fromOf(*done) : "");
+    problem = transportFailed() + (done ? fromOf(*done) : "");
     return false;
   }
   if (count > 0) lastDoneNs = nowNs();
@@ -395,8 +398,7 @@ void Processes::Impl::loop() {
     if (own) failAll(*std::move(own));
     if (!hasFailed && !told) good = good && poll();
     if (!good && !hasFailed)
-      endRun(rank, name(rank) + ": " +
-                       (problem.empty() ? std::string("MPI has failed: ") + mpi->error() : problem));
+      endRun(rank, name(rank) + ": " + (problem.empty() ? transportFailed() : problem));
     if (!failing) watch();
     if (failing && !hasFailed && nowNs() >= tellsUntilNs) endAll();
     lock.lock();

@@ -3,8 +3,10 @@
 #include <arpa/inet.h>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <list>
 #include <map>
 #include <mutex>
 #include <netdb.h>
@@ -13,7 +15,6 @@
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
-#include <vector>
 
 namespace dtc {
 namespace {
@@ -215,8 +216,12 @@ struct TcpStoreServer::Impl {
   std::atomic<bool> stop{false};
   std::mutex mutex;
   std::map<std::string, std::string> values;
-  std::map<std::string, uint64_t> numbers; // of Add
-  std::vector<std::thread> clients;
+  struct Client {
+    TcpSocket socket;
+    std::atomic<bool> gone{false};
+    std::thread thread;
+  };
+  std::list<Client> clients; // of the thread that listens
   std::thread thread;
 
   static TcpDeadline soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(10); }
@@ -246,7 +251,10 @@ struct TcpStoreServer::Impl {
       uint64_t amount = 0;
       if (Status s = receiveAll(to, &amount, sizeof amount, soon()); !s) return s;
       const std::lock_guard lock(mutex);
-      reply = number(numbers[key] += amount);
+      std::string& value = values[key]; // a number is a text of digits, as in PyTorch
+      const uint64_t sum = static_cast<uint64_t>(std::strtoll(value.c_str(), nullptr, 10)) + amount;
+      value = std::to_string(static_cast<int64_t>(sum));
+      reply = number(sum);
     } else {
       const std::lock_guard lock(mutex);
       const auto at = values.find(key);
@@ -256,22 +264,35 @@ struct TcpStoreServer::Impl {
     return sendAll(to, reply.data(), reply.size(), soon());
   }
 
-  void serve(const TcpSocket& client) {
+  void serve(Client& client) {
     while (!stop) {
-      pollfd p{client.get(), POLLIN, 0};
+      pollfd p{client.socket.get(), POLLIN, 0};
       if (poll(&p, 1, 50) > 0)
-        if (Status s = answer(client); !s) return;
+        if (Status s = answer(client.socket); !s) break;
     }
+    shutdown(client.socket.get(), SHUT_RDWR);
+    client.gone = true;
+  }
+
+  void removeGone() {
+    clients.remove_if([](Client& c) {
+      if (!c.gone) return false;
+      c.thread.join();
+      return true;
+    });
   }
 
   void loop() {
     while (!stop) {
       pollfd p{listener.get(), POLLIN, 0};
       if (poll(&p, 1, 50) <= 0) continue;
+      removeGone();
       const int fd = accept(listener.get(), nullptr, nullptr);
       if (fd < 0) continue;
       setOptions(fd);
-      clients.emplace_back([this, client = TcpSocket(fd)] { serve(client); });
+      Client& client = clients.emplace_back();
+      client.socket = TcpSocket(fd);
+      client.thread = std::thread([this, &client] { serve(client); });
     }
   }
 };
@@ -289,7 +310,10 @@ TcpStoreServer::TcpStoreServer(std::unique_ptr<Impl> impl) : impl_(std::move(imp
 TcpStoreServer::~TcpStoreServer() {
   impl_->stop = true;
   impl_->thread.join();
-  for (std::thread& t : impl_->clients) t.join();
+  for (Impl::Client& c : impl_->clients) shutdown(c.socket.get(), SHUT_RDWR); // in the middle of a query
+  for (Impl::Client& c : impl_->clients) c.thread.join();
 }
+
+int TcpStoreServer::port() const { return portOf(impl_->listener); }
 
 } // namespace dtc

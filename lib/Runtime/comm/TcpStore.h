@@ -47,8 +47,9 @@ using TcpDeadline = std::chrono::steady_clock::time_point;
 // The server, in a thread of this process.
 class TcpStoreServer {
 public:
-  [[nodiscard]] static Result<std::unique_ptr<TcpStoreServer>> start(int port);
+  [[nodiscard]] static Result<std::unique_ptr<TcpStoreServer>> start(int port); // 0: any
   ~TcpStoreServer();
+  [[nodiscard]] int port() const;
 
 private:
   struct Impl;

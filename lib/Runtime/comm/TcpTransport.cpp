@@ -21,7 +21,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr int kMaxProcesses = 1 << 16;
-constexpr uint32_t kHello = 0x64746331; // "dtc1"
+constexpr uint32_t kHello = 0x64746331;             // "dtc1"
+constexpr uint64_t kMaxMessage = uint64_t{1} << 30; // Processes sends longer ones in parts
 
 struct Settings {
   int rank = 0, size = 1, port = 0;
@@ -171,12 +172,13 @@ Status joinOthers(State& s) {
     if (Clock::now() > deadline)
       return machineError(std::to_string(missing) + " processes have not connected to this one");
     TcpSocket socket(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    const TcpDeadline soon = std::min(deadline, Clock::now() + kGrace); // it may be another program's
     uint32_t hello[2] = {};
-    if (socket.get() < 0 || !receiveAll(socket, hello, sizeof hello, deadline) || hello[0] != kHello)
-      continue;
+    if (socket.get() < 0 || !receiveAll(socket, hello, sizeof hello, soon) || hello[0] != kHello) continue;
     if (hello[1] <= static_cast<uint32_t>(o.rank) || hello[1] >= static_cast<uint32_t>(o.size)) continue;
     Peer& peer = s.peers[hello[1]];
-    if (!peer.open) --missing;
+    if (peer.open) continue;
+    --missing;
     peer.socket = std::move(socket), peer.open = true;
   }
   return Ok{};
@@ -266,7 +268,15 @@ void readFrom(Peer& peer, int source) {
       if (n <= 0) return;
       peer.got += static_cast<size_t>(n);
     }
-    if (inHeader && peer.got == sizeof peer.header) peer.data.resize(peer.header.bytes);
+    if (inHeader && peer.got == sizeof peer.header) {
+      const Header& h = peer.header;
+      if (h.bytes > kMaxMessage || (h.channel != DtcMpiData && h.channel != DtcMpiControl)) {
+        state().error = "rank " + std::to_string(source) + " sends what is not a message of dtc";
+        peer.open = false;
+        return;
+      }
+      peer.data.resize(h.bytes);
+    }
     if (peer.got < sizeof peer.header || peer.got < sizeof peer.header + peer.header.bytes) continue;
     deliver({peer.header, source, std::move(peer.data)});
     peer.got = 0, peer.data.clear();
@@ -284,6 +294,8 @@ void move() {
 int poll(const DtcMpiDone** done) {
   State& s = state();
   move();
+  *done = nullptr;
+  if (!s.error.empty()) return -1;
   s.reported = std::exchange(s.done, {});
   *done = s.reported.data();
   return static_cast<int>(s.reported.size());
