@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
@@ -141,6 +142,13 @@ Result<std::vector<CheckpointFolder::Found>> CheckpointFolder::list(const std::s
   return found;
 }
 
+// A run that ends removes the file if it leaves no checkpoint.
+static bool isStillThere(int fd, const std::string& path) {
+  struct stat own, there;
+  return fstat(fd, &own) == 0 && stat(path.c_str(), &there) == 0 && own.st_dev == there.st_dev &&
+         own.st_ino == there.st_ino;
+}
+
 Result<std::unique_ptr<CheckpointFolder>> CheckpointFolder::open(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
@@ -155,6 +163,10 @@ Result<std::unique_ptr<CheckpointFolder>> CheckpointFolder::open(const std::stri
       return usageError("another run writes its checkpoints to " + quotedPath(folder) +
                         ": use another folder");
     return cannotWrite(lock, failed);
+  }
+  if (!isStillThere(fd, lock)) { // another run has just ended
+    close(fd);
+    return open(folder);
   }
   std::vector<fs::path> stale;
   for (fs::directory_iterator at(folder, error); !error && at != fs::directory_iterator();
@@ -172,7 +184,14 @@ std::unique_ptr<CheckpointFolder> CheckpointFolder::joined(const std::string& fo
 }
 
 CheckpointFolder::~CheckpointFolder() {
-  if (lock_ >= 0) close(lock_);
+  if (lock_ < 0) return;
+  std::error_code ignored;
+  int files = 0;
+  for (fs::directory_iterator at(path_, ignored); !ignored && at != fs::directory_iterator();
+       at.increment(ignored))
+    ++files;
+  if (files == 1 && unlink((path_ + "/.lock").c_str()) == 0) (void)rmdir(path_.c_str());
+  close(lock_);
 }
 
 std::string CheckpointFolder::pathOf(int64_t step) const { return path_ + "/" + stepName(step); }

@@ -175,8 +175,8 @@ def messages(runs):
     code, out, err = runs.dtc(2, "host.dt", "--input", "*=const(0.125)")
     lines = ["%s = 1.0", f"%2 = [{', '.join(['0.125'] * 8)}]", "s = 1.0"]
     runs.expect("print once", code == 0 and out.splitlines() == lines, f"code {code}\n{out}{err}")
-    code, out, err = runs.dtc(2, "host.dt", "--input", "*=const(0.25)")
-    runs.expect("expect_close", code == 1 and err.count("error:") == 1 and "element [] is 2" in err, f"code {code}\n{err}")
+    code, out, err = runs.dtc(2, "host.dt", "--input", "*=const(0.25)", "--comm-dump", "close.json")
+    runs.expect("expect_close", (folder / "close-0.json").exists() and (folder / "close-1.json").exists() and code == 1 and err.count("error:") == 1 and "element [] is 2" in err, f"code {code}\n{err}")
     code, out, err = runs.dtc(2, "host.dt", "--input", "*=const(0.125)", "--trace", "t.json", "--stats")
     events = json.loads((folder / "t.json").read_text())["traceEvents"] if code == 0 else []
     devices = {e["pid"] for e in events if e.get("ph") == "X" and "all_reduce" in e["name"]}

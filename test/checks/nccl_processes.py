@@ -84,8 +84,8 @@ def messages(runs):
     devices = {e["pid"] for e in events if e.get("ph") == "X" and "all_reduce" in e["name"]}
     said = out.splitlines()[:2] == lines and "note: 4 devices in 2 processes; in the first, 2 devices on 2 GPUs" in err
     runs.expect("print once", said and len(devices) == 4, f"code {code}, {devices}\n{out}{err}")
-    code, out, err = runs.cuda(2, "host.dt", "--input", "*=const(0.25)")
-    runs.expect("expect_close", code == 1 and err.count("error:") == 1 and "element [] is 2" in err, f"code {code}\n{err}")
+    code, out, err = runs.cuda(2, "host.dt", "--input", "*=const(0.25)", "--comm-dump", "host.json")
+    runs.expect("expect_close", (folder / "host-0.json").exists() and (folder / "host-1.json").exists() and code == 1 and err.count("error:") == 1 and "element [] is 2" in err, f"code {code}\n{err}")
     code, out, err = runs.cuda(2, *host, env=["DTC_STUB_GPUS=3"])
     runs.expect("too few GPUs", code == 3 and re.search(r"the 4 devices on \S+ need 4 GPUs, and there are 3", err), f"code {code}\n{err}")
     run = [runs.context.dtc, "run", *host, *CUDA]

@@ -15,6 +15,8 @@
 
 namespace dtc {
 
+constexpr double kNearZero = 0.5; // a relative error this large is allowed only there
+
 // The results of the last of several steps, each of which takes the carried results of the previous one.
 static Result<std::vector<Tensor>> runSteps(Module& m, FuncId f, std::span<const Tensor> args, int steps,
                                             const EvalOptions& options) {
@@ -194,7 +196,8 @@ std::string CheckReport::text() const {
       out += ", largest error " + significant(c.maxAbs) + " at " + indexText(c.whereAbs, r.shape) +
              " (allowed " + significant(c.allowedMax) + ")";
       if (c.whereRel >= 0)
-        out += ", relative " + significant(c.maxRel) + " at " + indexText(c.whereRel, r.shape);
+        out += ", relative " + significant(c.maxRel) + " at " + indexText(c.whereRel, r.shape) +
+               (c.pass && c.maxRel >= kNearZero ? ", a value near 0 (only its error is compared)" : "");
       out += ", rms " + significant(c.rms) + " (allowed " + significant(c.allowedRms) + ")";
     } else if (c.pass) {
       const int64_t equal = c.elements - c.unpromised;

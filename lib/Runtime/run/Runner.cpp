@@ -65,7 +65,7 @@ Status Runner::run(StepList DeviceProgram::* steps, const RunHooks& hooks, std::
     pool_.runOnWorkers(&Runner::workerBody, this);
   cost_.ns = now() - cost_.waitNs;
   if (error_)
-    backend_.abandon();
+    backend_.abandon(), backend_.communicator().dump();
   else if (Status s = backend_.finish(); !s)
     return s;
   if (!error_ && marks_)

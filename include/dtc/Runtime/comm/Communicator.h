@@ -54,6 +54,8 @@ public:
   [[nodiscard]] virtual Status synchronizeClocks() { return Ok{}; }
   // A time of this process's steady clock in that of process 0.
   [[nodiscard]] virtual int64_t inProcess0(int64_t ns) const { return ns; }
+  // After a run that has failed: writes its latest collectives (--comm-dump), once.
+  virtual void dump() {}
   // Names the process that runs a device, "rank 2 on node7"; empty if there is one process.
   [[nodiscard]] virtual std::string processOf(int64_t /*coordinate*/) const { return ""; }
   // The texts of all processes on process 0, on others an empty list. Not during a run.
@@ -87,7 +89,7 @@ public:
   // The devices of this process have arrived; returns the number of this arrival, for completed().
   virtual uint64_t arrived(uint32_t number) = 0;
   virtual void completed(uint64_t arrival) = 0;
-  virtual void dump() = 0;
+  void dump() override = 0;
 };
 [[nodiscard]] std::unique_ptr<ProcessCommunicator>
 makeProcessCommunicator(Processes& processes, int64_t perProcess, const ProcessCommunicatorOptions& options);

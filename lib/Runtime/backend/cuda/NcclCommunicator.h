@@ -50,6 +50,9 @@ public:
   [[nodiscard]] Result<std::vector<std::string>> gatherToAll(std::string_view mine) override {
     return across_ ? messages().gatherToAll(mine) : Communicator::gatherToAll(mine);
   }
+  void dump() override {
+    if (across_) messages().dump();
+  }
   // Waits for the work of all devices, up to the timeout without progress.
   [[nodiscard]] Status finish();
   // The same for one device.
