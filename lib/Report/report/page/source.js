@@ -7,7 +7,7 @@ sourcePane.draw = (pane) => {
   sourcePane.table = table;
   table.append(el("div", {class: "row head"}, el("div", {class: "n"}, ""), el("div", {class: "t", title: "grey: nothing is computed for the line"}, "program (grey: computes nothing)"),
     el("div", {class: "s"}, "propagated sharding"), el("div", {class: "c", title: "time on the nominal machine, computing and communicating (each part in the color of its mesh axis); bytes of the result on one device"},
-      el("span", {style: "color:var(--compute)"}, "■ "), "computes", el("br"), el("span", {style: "white-space:nowrap"}, p.axes.slice(0, 3).map((a) => el("span", {style: `color:${axisColor(a)}`, title: a}, "■")), " messages"), el("br"), "result's size")));
+      el("span", {style: "color:var(--compute)"}, "■ "), "computes", el("br"), el("span", {style: "white-space:nowrap"}, p.axes.slice(0, 2).map((a) => el("span", {style: `color:${axisColor(a)}`, title: a}, "■")), " messages"), el("br"), "result's size")));
   const most = Math.max(1e-9, ...p.source.lines.map((l) => (l.us || 0) + (l.comm_us || 0)));
   const groups = sourceGroups(p);
   let file = 0;
