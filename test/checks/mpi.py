@@ -187,6 +187,10 @@ def messages(runs):
     shutil.copy(runs.context.dtc, alone)
     done = runs.context.run(alone / "dtc", "run", folder / "host.dt", "--comm", "mpi", "--input", "*=zeros")
     runs.expect("no plugin", done.returncode == 3 and "install MPI (libopenmpi-dev" in done.stderr, done.stderr)
+    for variables, why in ((["SLURM_STEP_NUM_TASKS=2", "SLURM_PROCID=0"], "srun has started 2 processes without an interface to MPI"),
+                           (["WORLD_SIZE=2"], "torchrun does not start MPI"), (["PMI_SIZE=2"], "has one process: the plugin dtc-mpi.so is for another MPI")):
+        done = runs.context.run("env", *variables, runs.context.dtc, "run", folder / "host.dt", "--comm", "mpi", "--input", "*=zeros")
+        runs.expect(f"{variables}", done.returncode == 2 and why in done.stderr, done.stderr)
     for name in ("one", "two"):
         (folder / name).mkdir()
         (folder / name / "p.dt").write_text(HOST_OP.replace("1.0", "1.0" if name == "one" else "3.0"))

@@ -43,6 +43,17 @@ ProcessTransport transportOfLauncher() {
   return std::getenv("RANK") && size && !one ? ProcessTransport::Tcp : ProcessTransport::None;
 }
 
+Status checkSrun() {
+  const char* count = std::getenv("SLURM_STEP_NUM_TASKS");
+  if (!count || std::atoi(count) <= 1) return Ok{};
+  for (const char* variable : {"PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_MPI_TYPE"})
+    if (const char* given = std::getenv(variable); given && std::strcmp(given, "none") != 0) return Ok{};
+  return usageError(
+      "srun has started " + std::string(count) +
+      " processes without an interface to MPI: add --mpi=pmix to srun (`srun --mpi=list` prints "
+      "the interfaces that Slurm has)");
+}
+
 Status checkLauncher(int size, const std::string& version) {
   if (size > 1) return Ok{};
   for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "WORLD_SIZE"}) {
@@ -52,7 +63,7 @@ Status checkLauncher(int size, const std::string& version) {
       return usageError("WORLD_SIZE is " + std::string(count) +
                         ", but MPI has one process: torchrun does not start MPI, use mpirun or srun");
     return usageError(
-        std::string(variable) + " is " + count + ", but " + version +
+        std::string(variable) + " is " + count + ", but " + version.substr(0, version.find(',')) +
         " has one process: the plugin dtc-mpi.so is for another MPI than mpirun; build it again with "
         "`dtc plugin build mpi`");
   }

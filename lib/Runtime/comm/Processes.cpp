@@ -424,6 +424,8 @@ Result<std::unique_ptr<Processes>> Processes::open(double timeoutSeconds, bool e
                                                    ProcessTransport by) {
   const bool tcp = by == ProcessTransport::Tcp;
   DTC_TRY(const DtcMpiTable* table, tcp ? tcpTransport(timeoutSeconds) : openMpiPlugin());
+  if (!tcp)
+    if (Status s = checkSrun(); !s) return s.error();
   auto impl = std::make_unique<Impl>();
   impl->mpi = table;
   impl->timeoutSeconds = timeoutSeconds, impl->byTcp = tcp;
