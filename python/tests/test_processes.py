@@ -4,6 +4,7 @@ Skipped where mpirun or the plugin dtc-mpi.so is missing; GPUs are tried where D
 libraries (build/release/stub), which stand in for CUDA and NCCL.
 """
 
+import importlib.util
 import os
 import pathlib
 import re
@@ -148,8 +149,8 @@ class Variables(unittest.TestCase):
                 if STUBS:
                     codes, out, err = self.start(count, path, text, "cuda", env=GPUS)
                     self.assertEqual((codes, out), ([0] * count, expected), err)
-            if torchrun := shutil.which("torchrun"):
-                done = subprocess.run([torchrun, "--standalone", "--nproc-per-node", "2", path, text], capture_output=True, text=True, timeout=120)
+            if importlib.util.find_spec("torch"):
+                done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", path, text], capture_output=True, text=True, timeout=120)
                 self.assertEqual((done.returncode, done.stdout), (0, expected), done.stderr)
 
 
