@@ -263,7 +263,7 @@ Result<Training::Verdict> Training::after(Executable& executable, int64_t step, 
   uint8_t bits = 0;
   if (program_.loss && std::isnan(scalars[*program_.loss].second)) bits |= Nan;
   if (o_.interrupted()) bits |= Interrupted;
-  if (writer_ && !writer_->failed()) bits |= Failed;
+  if (!logged_ || (writer_ && !writer_->failed())) bits |= Failed;
   if (writer_ && o_.checkpointWanted()) bits |= Wanted;
   if (o_.processes) {
     DTC_TRY(bits, o_.processes->combine(bits));
@@ -276,7 +276,8 @@ Result<Training::Verdict> Training::after(Executable& executable, int64_t step, 
     if (o_.progress) o_.progress("evaluating after step " + std::to_string(steps));
     DTC_TRY(evaluated, o_.evaluate(executable));
   }
-  if (Status s = logStep(executable, steps, seconds, scalars, evaluated); !s) return s.error();
+  if (logged_) logged_ = logStep(executable, steps, seconds, scalars, evaluated);
+  if (!logged_ && !o_.processes) return logged_.error();
   showProgress(executable, steps, scalars);
   if (bits & Failed) return Verdict::Failed;
   if (!nan && writer_ && (due(o_.checkpointEvery) || (bits & Wanted))) {
@@ -290,7 +291,8 @@ Result<Training::Verdict> Training::after(Executable& executable, int64_t step, 
 
 Status Training::finish() {
   const Status written = writer_ ? writer_->finish() : Status(Ok{});
-  const Status logged = log_ ? log_->close() : Status(Ok{});
+  const Status closed = log_ ? log_->close() : Status(Ok{});
+  const Status logged = logged_ ? closed : logged_;
   const Status own = written ? logged : written;
   DTC_TRY(const bool failed, any(!own));
   return own && failed ? Status(machineError("another process could not write")) : own;

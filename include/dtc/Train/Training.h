@@ -98,6 +98,7 @@ private:
   std::vector<std::pair<size_t, TensorSource>> restored_; // by argument
   std::vector<PiecedTensor> lastState_;                   // without NaN, of hasNan()
   std::unique_ptr<MetricLog> log_;
+  Status logged_ = Ok{}; // of several processes: the error of one is told to all after the next step
   std::unique_ptr<CheckpointWriter> writer_;
   std::chrono::steady_clock::time_point begin_; // of the second step that was shown
   int64_t timed_ = 0;                           // steps that were shown
