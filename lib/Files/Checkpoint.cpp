@@ -151,7 +151,7 @@ static bool isStillThere(int fd, const std::string& path) {
 
 Result<std::unique_ptr<CheckpointFolder>> CheckpointFolder::open(const std::string& folder) {
   std::error_code error;
-  fs::create_directories(folder, error);
+  const bool created = fs::create_directories(folder, error);
   if (error) return machineError("cannot create the folder " + quotedPath(folder) + ": " + error.message());
   const std::string lock = folder + "/.lock";
   const int fd = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
@@ -176,11 +176,11 @@ Result<std::unique_ptr<CheckpointFolder>> CheckpointFolder::open(const std::stri
       stale.push_back(at->path());
   }
   for (const fs::path& path : stale) fs::remove_all(path, error);
-  return std::unique_ptr<CheckpointFolder>(new CheckpointFolder(folder, fd));
+  return std::unique_ptr<CheckpointFolder>(new CheckpointFolder(folder, fd, created));
 }
 
 std::unique_ptr<CheckpointFolder> CheckpointFolder::joined(const std::string& folder) {
-  return std::unique_ptr<CheckpointFolder>(new CheckpointFolder(folder, -1));
+  return std::unique_ptr<CheckpointFolder>(new CheckpointFolder(folder, -1, false));
 }
 
 CheckpointFolder::~CheckpointFolder() {
@@ -190,7 +190,7 @@ CheckpointFolder::~CheckpointFolder() {
   for (fs::directory_iterator at(path_, ignored); !ignored && at != fs::directory_iterator();
        at.increment(ignored))
     ++files;
-  if (files == 1 && unlink((path_ + "/.lock").c_str()) == 0) (void)rmdir(path_.c_str());
+  if (files == 1 && unlink((path_ + "/.lock").c_str()) == 0 && created_) (void)rmdir(path_.c_str());
   close(lock_);
 }
 

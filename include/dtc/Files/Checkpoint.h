@@ -96,9 +96,11 @@ public:
   [[nodiscard]] std::string pathOf(int64_t step) const;
 
 private:
-  CheckpointFolder(std::string path, int lock) : path_(std::move(path)), lock_(lock) {}
+  CheckpointFolder(std::string path, int lock, bool created)
+      : path_(std::move(path)), lock_(lock), created_(created) {}
   std::string path_;
-  int lock_; // -1: of another process
+  int lock_;     // -1: of another process
+  bool created_; // the folder is this run's
 };
 
 // The checkpoints of a folder, which is that of a run or of a single one.
