@@ -81,7 +81,7 @@ private:
       if (s.operand < m_[o].numOperands)
         run_.bytes += groups * largestBytes(m_, m_[m_.operand(o, s.operand)].type, mesh_).value_or(0);
     }
-    run_.messages += sends;
+    run_.messages += sends ? groups : 0;
   }
 
   // Each stage computes each micro-batch, on the device that has it.

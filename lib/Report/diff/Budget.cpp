@@ -96,7 +96,11 @@ std::optional<std::string> exceeded(const DiffBudget& budget, const ProgramDiff&
                                                            : budget.value;
   if (b <= limit * (1 + 1e-9)) return std::nullopt;
   std::string out = flag + " is exceeded: " + amounts.what + " ";
-  if (budget.kind == DiffBudget::Amount) return out + (amounts.b ? "is " : "") + amountText(budget.of, b);
+  if (budget.kind == DiffBudget::Amount) {
+    const std::string text = amountText(budget.of, b);
+    const bool alike = budget.of != DiffBudget::Time && text == amountText(budget.of, limit);
+    return out + "is " + (alike ? std::to_string(std::llround(b)) + " B" : text);
+  }
   out += "grew by " + amountText(budget.of, b - a);
   if (a > 0) out += " (" + significant((b - a) / a * 100, 3) + " %)";
   return out + ", from " + amountText(budget.of, a) + " to " + amountText(budget.of, b);

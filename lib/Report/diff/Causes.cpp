@@ -226,8 +226,9 @@ private:
     DiffCause c;
     c.kind = inB ? DiffCause::Added : DiffCause::Removed;
     c.op = "function", c.location = first.location;
-    (inB ? c.after : c.before) =
-        std::to_string(run.size()) + (run.size() == 1 ? " statement" : " statements");
+    const auto ops = std::ranges::count_if(
+        run, [&](size_t i) { return all[i].op != "argument" && all[i].op != "result"; });
+    (inB ? c.after : c.before) = std::to_string(ops) + (ops == 1 ? " op" : " ops");
     c.statements = run.size();
     add(std::move(c), (inB ? "+function " : "-function ") + first.location, "@" + first.function, nodes);
   }

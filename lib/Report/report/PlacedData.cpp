@@ -88,7 +88,7 @@ public:
       : m_(m), trace_(trace), entry_(entry), lines_(lines), target_(targetOf(m, entry)),
         kernelSet_({.target = generated(target_), .comments = m.ops.size() < kMaxCommented}) {
     if (global)
-      for (const GlobalData::Identity& i : global->identities) collectiveOf_.emplace(i.key, &i);
+      for (const GlobalData::Identity& i : global->identities) identities_[i.key].push_back(&i);
   }
 
   PlacedData make() {
@@ -125,8 +125,9 @@ private:
     one["steps"] = table({"kind", "stream", "what", "value", "number", "begin_us", "us", "exposed_us",
                           "waited_us", "times", "line", "collective", "kernel", "live_bytes"});
     std::vector<int64_t> live = plan ? liveBytes(*plan) : std::vector<int64_t>();
-    for (const TimelineStep& s : t.steps)
-      one["steps"]["rows"].push_back(row(s, f, names, plan ? &*plan : nullptr, live));
+    const std::vector<int> collectives = collectivesOf(f, t);
+    for (size_t i = 0; i < t.steps.size(); ++i)
+      one["steps"]["rows"].push_back(row(t.steps[i], collectives[i], names, plan ? &*plan : nullptr, live));
     shareColumns(one["steps"], {"kind", "stream", "what", "value", "us", "exposed_us", "waited_us", "times",
                                 "line", "collective", "kernel"});
     out_.schedule.push_back(std::move(one));
@@ -134,13 +135,12 @@ private:
     if (plan) out_.memory.push_back(memory(*plan, t, f, names));
   }
 
-  ReportValue row(const TimelineStep& s, FuncId f, const StepNames& names, const MemoryPlan* plan,
+  ReportValue row(const TimelineStep& s, int collective, const StepNames& names, const MemoryPlan* plan,
                   const std::vector<int64_t>& live) {
     static constexpr const char* kKinds[] = {"compute", "communicate", "repeat", "host"};
     const std::string text = names.step(s.op);
     const auto value = numbered(text);
     const int line = lineOf(s.op);
-    const int collective = s.kind == TimelineStep::Communicate ? collectiveOf(s.op, f) : -1;
     if (collective >= 0) messages_[collective].push_back(text);
     int64_t bytes = 0;
     if (plan)
@@ -229,12 +229,28 @@ private:
     return line;
   }
 
-  int collectiveOf(OpId o, FuncId f) const {
-    const auto [begin, end] = collectiveOf_.equal_range(collectiveKey(m_, o, meshValueOf(m_, f), {}));
-    if (begin == end) return -1;
-    for (auto it = begin; it != end; ++it)
-      if (it->second->location == m_[o].loc.begin) return it->second->collective;
-    return begin->second->collective;
+  // By step; -1: none. Messages with the same key and location, such as that of a line and that of its gradient, come
+  // in the same order in the schedule as before it.
+  std::vector<int> collectivesOf(FuncId f, const Timeline& t) const {
+    using Alike = std::pair<std::string, uint32_t>; // of any location if there is none of the own
+    std::map<Alike, std::vector<size_t>> steps;
+    const Mesh mesh = meshValueOf(m_, f);
+    for (size_t i = 0; i < t.steps.size(); ++i) {
+      if (t.steps[i].kind != TimelineStep::Communicate) continue;
+      const OpId o = t.steps[i].op;
+      steps[{collectiveKey(m_, o, mesh, {}), m_[o].loc.begin}].push_back(i);
+    }
+    std::vector<int> found(t.steps.size(), -1);
+    for (const auto& [alike, own] : steps) {
+      const auto at = identities_.find(alike.first);
+      if (at == identities_.end()) continue;
+      std::vector<int> candidates;
+      for (const GlobalData::Identity* i : at->second)
+        if (i->location == alike.second) candidates.push_back(i->collective);
+      if (candidates.empty()) candidates.push_back(at->second[0]->collective);
+      for (size_t k = 0; k < own.size(); ++k) found[own[k]] = candidates[k * candidates.size() / own.size()];
+    }
+    return found;
   }
 
   static std::vector<int64_t> liveBytes(const MemoryPlan& plan) {
@@ -402,7 +418,7 @@ private:
   std::vector<std::vector<std::string>> computed_;   // by kernel: the names of its results
   std::map<int, std::vector<std::string>> messages_; // by collective: the names of its steps
   Words words_;
-  std::multimap<std::string, const GlobalData::Identity*> collectiveOf_;
+  std::unordered_map<std::string, std::vector<const GlobalData::Identity*>> identities_; // by key
   PlacedData out_;
 };
 

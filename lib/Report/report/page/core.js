@@ -23,7 +23,9 @@ const byId = (id) => document.getElementById(id);
 
 // --- quantities ---
 
-function digits(v) { return v >= 100 ? v.toFixed(0) : v >= 10 ? v.toFixed(1) : v.toFixed(2); }
+// A tie rounds to the even number, as in the text that C++ prints.
+function whole(v) { const up = Math.round(v); return String(up - v === 0.5 && up % 2 ? up - 1 : up); }
+function digits(v) { return v >= 100 ? whole(v) : v >= 10 ? v.toFixed(1) : v.toFixed(2); }
 function bytesText(b) {
   if (b < 0) return "−" + bytesText(-b);
   for (const unit of ["B", "KiB", "MiB", "GiB", "TiB"]) {

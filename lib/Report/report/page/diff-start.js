@@ -13,7 +13,7 @@ function step(by) {
   select("r" + (by > 0 ? changes.find((r) => r > at) ?? changes[0] : changes.findLast((r) => r < at) ?? changes[changes.length - 1]));
 }
 function header() {
-  const fact = (name, a, b, text) => a === null || b === null || a === undefined ? "" : el("span", {class: "fact"}, name + " ", el("b", {}, a === b ? text(a) : `${text(a)} → ${text(b)}`), " ", a === b ? "" : el("span", {class: worse(b - a)}, percent(a, b) || signed(b - a, text)));
+  const fact = (name, a, b, text) => a === null || b === null || a === undefined ? "" : el("span", {class: "fact"}, name + " ", el("b", {}, same(a, b) ? text(b) : `${text(a)} → ${text(b)}`), " ", same(a, b) ? "" : el("span", {class: worse(b - a)}, percent(a, b) || signed(b - a, text)));
   const a = doc.a.total || {}, b = doc.b.total || {};
   document.title = "dtc diff: " + doc.a.name.replace(/.*\//, "") + " → " + doc.b.name.replace(/.*\//, "");
   byId("head").replaceChildren(el("h1", {}, "A → B"), fact("time", a.step_seconds, b.step_seconds, seconds), fact("received", a.received_bytes, b.received_bytes, bytesText), fact("memory", a.peak_bytes, b.peak_bytes, bytesText),

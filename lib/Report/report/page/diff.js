@@ -35,8 +35,9 @@ const arrowText = (before, after) => [axesIn(before), el("span", {class: "note"}
 function signed(v, text) { return (v > 0 ? "+" : v < 0 ? "−" : "") + text(Math.abs(v)); }
 const seconds = (s) => timeText(s * 1e6);
 function percent(a, b) { return a > 0 ? signed((b - a) / a * 100, (v) => (v >= 10 ? v.toFixed(0) : v.toFixed(1)) + " %") : ""; }
+const same = (a, b) => Math.abs(a - b) <= 1e-9 * Math.max(Math.abs(a), Math.abs(b)); // sums of the same terms in another order
 const worse = (v) => v > 0 ? "grew" : v < 0 ? "shrank" : "";
-const change = (a, b, text) => el("td", {class: "r " + worse(b - a)}, a === b ? "=" : signed(b - a, text));
+const change = (a, b, text) => same(a, b) ? el("td", {class: "r"}, "=") : el("td", {class: "r " + worse(b - a)}, signed(b - a, text));
 
 function describe() {
   const foot = byId("selection"), key = state.selected, id = Number(key.slice(1));
@@ -211,7 +212,7 @@ const problemsOfRow = (side, r) => (doc[side].diagnostics || []).filter((d) => r
 function totalsTable() {
   if (!doc.compares_costs) return el("div", {}, el("p", {class: "note"}, "A program does not compile: the texts are compared, costs are unknown, and statements with errors count as missing."), problems("a"), problems("b"), doc.budgets.map((x) => el("p", {class: "bad"}, "✗ " + x.message)));
   const a = doc.a.total, b = doc.b.total; // the first row is the sum of the three below it
-  const line = (name, key, text) => a[key] === null || b[key] === null || a[key] === undefined || (!a[key] && !b[key]) ? "" : el("tr", {}, el("td", {}, name), el("td", {class: "r"}, text(a[key])), el("td", {class: "r"}, text(b[key])), change(a[key], b[key], text), el("td", {class: "r"}, key === "schedule_seconds" ? "" : percent(a[key], b[key]))); // of a remainder, a percentage means nothing
+  const line = (name, key, text) => a[key] === null || b[key] === null || a[key] === undefined || (!a[key] && !b[key]) ? "" : el("tr", {}, el("td", {}, name), el("td", {class: "r"}, text(a[key])), el("td", {class: "r"}, text(b[key])), change(a[key], b[key], text), el("td", {class: "r"}, key === "schedule_seconds" || same(a[key], b[key]) ? "" : percent(a[key], b[key]))); // of a remainder, a percentage means nothing
   return el("div", {}, el("h2", {}, "A device, per step"), el("div", {class: "wide"}, el("table", {}, el("tr", {}, el("th", {}, ""), el("th", {class: "r"}, "A"), el("th", {class: "r"}, "B"), el("th", {class: "r"}, "change"), el("th", {})),
     line("time of a step", "step_seconds", seconds), line("computation", "compute_seconds", seconds), line("communication, not overlapped", "exposed_seconds", seconds), line("fusion, overlap, waits", "schedule_seconds", seconds),
     line("received", "received_bytes", bytesText), line("messages", "messages", (v) => v.toLocaleString("en")), line("memory at the peak", "peak_bytes", bytesText))),
@@ -235,7 +236,7 @@ collectivesPane.draw = (pane) => {
   });
   for (const [title, list] of [["By mesh axis", doc.axes], ["By kind", doc.kinds], ["By layer", doc.layers], ["Messages of the schedule", doc.schedule_kinds]])
     if (list.length && list.some((r) => r.label)) pane.append(el("h2", {}, title), el("div", {class: "wide"}, el("table", {}, el("tr", {}, el("th", {}), ["received A", "B", "change", "time A", "B", "change"].map((t) => el("th", {class: "r"}, t))),
-      list.map((r) => el("tr", {}, el("td", {}, axesIn(r.label || "elsewhere")), el("td", {class: "r"}, bytesText(r.a.bytes)), el("td", {class: "r"}, bytesText(r.b.bytes)), change(r.a.bytes, r.b.bytes, bytesText), el("td", {class: "r"}, seconds(r.a.seconds)), el("td", {class: "r"}, seconds(r.b.seconds)), change(r.a.seconds, r.b.seconds, seconds))))));
+      list.map((r) => el("tr", {}, el("td", {style: "white-space:nowrap"}, axesIn(r.label || "elsewhere")), el("td", {class: "r"}, bytesText(r.a.bytes)), el("td", {class: "r"}, bytesText(r.b.bytes)), change(r.a.bytes, r.b.bytes, bytesText), el("td", {class: "r"}, seconds(r.a.seconds)), el("td", {class: "r"}, seconds(r.b.seconds)), change(r.a.seconds, r.b.seconds, seconds))))));
 };
 
 const timePane = {id: "time", title: "Computation"};

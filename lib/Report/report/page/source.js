@@ -5,7 +5,8 @@ panes.push(sourcePane);
 sourcePane.draw = (pane) => {
   const p = state.program, table = el("div", {class: "source", role: "table"});
   sourcePane.table = table;
-  table.append(el("div", {class: "row head"}, el("div", {class: "n"}, ""), el("div", {class: "t", title: "grey: nothing is computed for the line"}, "program (grey: computes nothing)"),
+  p.priced = p.source.lines.some((l) => l.us || l.comm_us); // not if it does not compile
+  table.append(el("div", {class: "row head"}, el("div", {class: "n"}, ""), el("div", {class: "t"}, "program" + (p.priced ? " (grey: computes nothing)" : "")),
     el("div", {class: "s"}, "propagated sharding"), el("div", {class: "c", title: "time on the nominal machine, computing and communicating (each part in the color of its mesh axis); bytes of the result on one device"},
       el("span", {style: "color:var(--compute)"}, "■ "), "computes", el("br"), el("span", {style: "white-space:nowrap"}, p.axes.slice(0, 2).map((a) => el("span", {style: `color:${axisColor(a)}`, title: a}, "■")), " messages"), el("br"), "result's size")));
   const most = Math.max(1e-9, ...p.source.lines.map((l) => (l.us || 0) + (l.comm_us || 0)));
@@ -116,7 +117,7 @@ function addLine(to, line, most) {
   const alike = [...own.values()];
   const shown = alike.slice(0, 3).map(({value, count}, i) => [i ? el("br") : "", alike.length > 1 ? value.name.replace(/^.*%/, "%") + " " : "", value.unused ? el("span", {class: "dim", title: "no result depends on it: it is not compiled"}, "unused") : shardingText(value.sharding), count > 1 ? ` ×${count}` : "", madeAs(value)]);
   const alone = !values.length && !line.us && !line.comm_us && !(line.collectives || []).length; // nothing beside the text
-  to.append(el("div", {class: "row" + (alone ? " alone" : "") + (values.length || line.us || /^\s*(func|spmd|mesh|return|\}|\/\/)/.test(line.text) ? "" : " plain"), "data-k": keys(lineKeys(line)), tabindex: values.length ? 0 : null},
+  to.append(el("div", {class: "row" + (alone ? " alone" : "") + (!p.priced || values.length || line.us || /^\s*(func|spmd|mesh|return|\}|\/\/)/.test(line.text) ? "" : " plain"), "data-k": keys(lineKeys(line)), tabindex: values.length ? 0 : null},
     el("div", {class: "n"}, p.numberOf(line.line)), el("div", {class: "t mono"}, textOf(line)),
     el("div", {class: "s mono"}, shown, alike.length > 3 ? ` +${alike.length - 3}` : "",
       (line.collectives || []).length ? [shown.length ? el("br") : "", (line.collectives || []).slice(0, 3).map(chip), line.collectives.length > 3 ? `+${line.collectives.length - 3}` : ""] : ""),
