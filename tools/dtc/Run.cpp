@@ -38,7 +38,8 @@ static void addDeviceOptions(CLI::App& app, RunOptions& o) {
       ->each([&o](const std::string&) { o.commTimeoutGiven = true; })
       ->group(kDevices);
   app.add_option("--comm-dump", o.commDump,
-                 "on a timeout, write the last collectives of each device to this file")
+                 "after a failure, write the last collectives of each device to this file, of process R to "
+                 "FILE-R.json")
       ->type_name("FILE.json")
       ->group(kDevices);
   app.add_flag("--deterministic", o.deterministic, "bitwise reproducible runs (always on for CPUs)")

@@ -203,8 +203,11 @@ Result<std::vector<FlightDump>> readFlightDumps(const std::string& name, std::st
           name + " is a trace, not a dump: `dtc run --comm mpi --trace` writes one trace of all processes");
     if (!all.is_array()) all = DumpValue::array({std::move(all)});
     for (DumpValue& d : all) out.push_back(dumpOf(d));
-  } catch (const nlohmann::json::exception& e) {
-    return inputError(name + " is not a dump of `dtc run --comm-dump`: " + e.what());
+  } catch (const nlohmann::json::parse_error& e) {
+    return inputError(name + " is not a dump of `dtc run --comm-dump`: no JSON from byte " +
+                      std::to_string(e.byte) + " on");
+  } catch (const nlohmann::json::exception&) {
+    return inputError(name + " is not a dump of `dtc run --comm-dump`: its fields are others");
   }
   return out;
 }

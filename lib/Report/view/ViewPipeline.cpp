@@ -85,7 +85,8 @@ std::string pipelineText(const PipelineRun& run, size_t columns) {
   }
   text += timed ? " F: forward, B: backward" : " in order, '.': waits; F: forward, B: backward";
   if (run.shape.splitsWeights) text += ", W: gradients of weights";
-  return text + "; a step takes " + timeText(lengthOf(run)) + " on the nominal machine without the messages between stages\n";
+  return text + "; a step takes " + timeText(lengthOf(run)) +
+         " on the nominal machine without the messages between stages\n";
 }
 
 size_t drawPipeline(Svg& svg, const PipelineRun& run, size_t top) {
@@ -113,7 +114,8 @@ size_t drawPipeline(Svg& svg, const PipelineRun& run, size_t top) {
   drawTimeAxis(svg, lengthOf(run), kLeft, right, axis);
   std::string key = "F: forward, B: backward";
   if (run.shape.splitsWeights) key += ", W: gradients of weights";
-  svg.text(kLeft, axis + 42, key + "; times on the nominal machine, without the messages between stages", "fact");
+  svg.text(kLeft, axis + 42, key + "; times on the nominal machine, without the messages between stages",
+           "fact");
   return axis + 42;
 }
 
