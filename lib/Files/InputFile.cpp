@@ -133,18 +133,14 @@ Result<std::string> InputFile::text(int64_t offset, int64_t length) const {
 }
 
 Result<std::string> InputFile::digest() const {
-  constexpr int64_t kWhole = int64_t{1} << 26, kRead = int64_t{1} << 20, kBlock = 4096, kBlocks = 64;
+  constexpr int64_t kWhole = int64_t{1} << 20, kBlock = 4096, kBlocks = 64;
+  const bool whole = size_ <= kWhole;
+  const int64_t blocks = whole ? 1 : kBlocks, length = whole ? size_ : kBlock;
   Sha256 hash;
-  const auto add = [&](int64_t begin, int64_t length) -> Status {
-    DTC_TRY(const std::string bytes, text(begin, length));
-    return hash.add(bytes), Ok{};
-  };
-  if (size_ <= kWhole)
-    for (int64_t at = 0; at < size_; at += kRead)
-      if (Status s = add(at, std::min(kRead, size_ - at)); !s) return s.error();
-  for (int64_t i = 0; i < kBlocks && size_ > kWhole; ++i) {
-    const int64_t last = size_ - kBlock;
-    if (Status s = add(i + 1 == kBlocks ? last : i * (last / (kBlocks - 1)), kBlock); !s) return s.error();
+  for (int64_t i = 0; i < blocks; ++i) {
+    const int64_t last = size_ - length, each = blocks > 1 ? last / (blocks - 1) : 0;
+    DTC_TRY(const std::string bytes, text(i + 1 == blocks ? last : i * each, length));
+    hash.add(bytes);
   }
   return std::to_string(size_) + " bytes, SHA-256 " + toHex(hash.finish()).substr(0, 16);
 }

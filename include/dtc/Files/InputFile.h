@@ -56,7 +56,7 @@ public:
   [[nodiscard]] Status read(int64_t offset, std::span<std::byte> out) const;
   // The same as text; the caller has checked the length against size().
   [[nodiscard]] Result<std::string> text(int64_t offset, int64_t length) const;
-  // What tells it from a file of other content: its size, and a SHA-256 of all of it if it has at most 64 MiB, else of its
+  // What tells it from a file of other content: its size, and a SHA-256 of all of it if it has at most 1 MiB, else of its
   // first and last 4 KiB and 62 blocks between, at equal distances. Errors: those of read().
   [[nodiscard]] Result<std::string> digest() const;
   // All of it. Null: it is empty, in memory, or on a file system that cannot map it.

@@ -135,7 +135,7 @@ TEST(InputFile, DigestsTellContentsApart) {
   const auto digest = [](const std::string& bytes) { return *InputFile::inMemory("f", bytes).digest(); };
   EXPECT_EQ(digest(""), "0 bytes, SHA-256 e3b0c44298fc1c14");
   EXPECT_EQ(digest("abc"), "3 bytes, SHA-256 ba7816bf8f01cfea");
-  for (const size_t size : {size_t{3} << 20, (size_t{1} << 26) + 1}) {
+  for (const size_t size : {size_t{1} << 20, (size_t{1} << 20) + 1, size_t{5} << 20}) {
     const std::string zeros(size, '\0'), same = digest(zeros);
     const size_t between = (size - 4096) / 63 * 31; // the begin of a block
     for (const size_t at : {size_t{0}, between, between + 4095, size - 1}) {
@@ -144,8 +144,5 @@ TEST(InputFile, DigestsTellContentsApart) {
       EXPECT_NE(digest(other), same) << size << " " << at;
     }
     EXPECT_NE(digest(zeros + '\0'), same);
-    std::string anywhere = zeros;
-    anywhere[5000] = 1;
-    EXPECT_EQ(digest(anywhere) != same, size <= size_t{1} << 26);
   }
 }
