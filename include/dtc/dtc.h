@@ -83,11 +83,12 @@ DTC_API dtc_status dtc_context_create(const dtc_options* options, dtc_context** 
 DTC_API void dtc_context_free(dtc_context* context);
 
 /* --- Several processes (docs/cluster.md) --- */
-/* Joins the processes that mpirun or srun (through the plugin dtc-mpi.so) or torchrun (through TCP) has started with this
- * one. With the option backend=cuda of dtc_compile, NCCL executes collectives. Programs that the context compiles run on all of them: each process has a part of the mesh's devices (dtc_local_devices), passes the
- * arguments of these and receives their results. All processes make the same calls of dtc_compile, dtc_compile_file,
- * dtc_run and dtc_processes_leave, in the same order. Each returns an error on all processes if it does on one; after an
- * error of dtc_run, or if a process was killed, no further call succeeds. Process 0 prints.
+/* Joins the processes that mpirun or srun (through the plugin dtc-mpi.so) or torchrun (through TCP) has started with
+ * this one. With the option backend=cuda of dtc_compile, NCCL executes collectives. Programs that the context compiles
+ * run on all of them: each process has a part of the mesh's devices (dtc_local_devices), passes the arguments of these
+ * and receives their results. All processes make the same calls of dtc_compile, dtc_compile_file, dtc_run and
+ * dtc_processes_leave, in the same order. Each returns an error on all processes if it does on one; after an error of
+ * dtc_run, or if a process was killed, no further call succeeds. Process 0 prints.
  * `options`: of the context, and "comm-timeout", the seconds after which a collective fails that waits for another process.
  * A process joins once. */
 DTC_API dtc_status dtc_processes_join(const dtc_options* options, dtc_context** context, dtc_error** error);

@@ -80,7 +80,7 @@ def impostor(port, message):
 
 
 def confused(runs, host):
-    """What is no message of dtc ends the run; other programs that connect do not delay it."""
+    """Malformed messages end the run; other programs that connect do not delay it."""
     for name, message in (("size", struct.pack("<iiQ", 0, 1, 2**62)), ("channel", struct.pack("<iiQ", 7, 1, 8)), ("end", b"half")):
         port = free_port()
         begun = time.time()

@@ -371,8 +371,7 @@ Status Execution::explainNan(int64_t step) {
 Status Execution::joinNans(std::optional<NanSearch>& nans) {
   if (!nans || !job_) return Ok{};
   DTC_TRY(const auto texts, job_->processes().gather(nans->text()));
-  nans->join(texts);
-  return Ok{};
+  return nans->join(texts), Ok{};
 }
 
 Status Execution::execute() {
@@ -398,10 +397,7 @@ Status Execution::execute() {
     DTC_TRY(const std::string files, filesText(o_, sources_));
     if (Status s = job_->start(scheduled_, files, backend_->communicator()); !s) return s;
   }
-  if (Status s = trains() ? runTraining() : runSteps(); !s) {
-    backend_->communicator().dump(); // also of a stall outside of the program's collectives
-    return s;
-  }
+  if (Status s = trains() ? runTraining() : runSteps(); !s) return backend_->communicator().dump(), s;
   if (Status s = joinNans(nans_); !s) return s;
   std::vector<const RunResult*> needed = printed();
   if (!o_.texts.empty()) std::ranges::copy(results_.chosen(o_.texts), std::back_inserter(needed));

@@ -204,10 +204,11 @@ Result<std::vector<FlightDump>> readFlightDumps(const std::string& name, std::st
     if (!all.is_array()) all = DumpValue::array({std::move(all)});
     for (DumpValue& d : all) out.push_back(dumpOf(d));
   } catch (const nlohmann::json::parse_error& e) {
-    return inputError(name + " is not a dump of `dtc run --comm-dump`: no JSON from byte " +
-                      std::to_string(e.byte) + " on");
+    return inputError(name + " is not a dump of `dtc run --comm-dump`: it is not valid JSON at byte " +
+                      std::to_string(e.byte));
   } catch (const nlohmann::json::exception&) {
-    return inputError(name + " is not a dump of `dtc run --comm-dump`: its fields are others");
+    return inputError(name +
+                      " is not a dump of `dtc run --comm-dump`: a field is missing or has the wrong type");
   }
   return out;
 }

@@ -49,8 +49,8 @@ private:
 
 // The work of a local op on one device. For unevenly sharded dims, arithmetic is that of the smallest shard,
 // and buffers have the size of the largest. A fused region computes what its ops compute, and reads its
-// operands and writes its results once, and nothing if it is a view; an op without a rule counts operands and results only. Nothing if a
-// size is unknown.
+// operands and writes its results once, and nothing if it is a view; an op without a rule counts operands and
+// results only. Nothing if a size is unknown.
 [[nodiscard]] std::optional<OpWork> localWork(Module&, OpId, const Mesh&);
 
 // How often the blocks of an op run: 1 if it is not a loop, nothing if that is unknown.
