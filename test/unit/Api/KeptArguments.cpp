@@ -128,6 +128,32 @@ TEST(KeptArguments, AreReadAgainWhenTheyChange) {
   EXPECT_EQ(runs.run(first, weightsAre(Pass::Once)), plain);
 }
 
+// Large enough for several parts of rows and of columns, whose packed products have results apart from %y; weights that
+// are transposed, shared by two products, of bytes, and of one row of results.
+const char* const kParts =
+    "func @main(%x: f32[64, 320], %w: f32[320, 768], %b: f32[768], %t: f32[768, 320], %r: f32[1, 320], "
+    "%q: u8[64, 320], %i: i8[320, 768])\n"
+    "    -> (%y: f32[64, 768], %z: f32[64, 768], %v: f32[1, 768], %p: i32[64, 768], %u: f32[64, 768]) {\n"
+    "  %h = matmul %x, %w\n  %a = add %h, %b\n  %y = gelu %a\n"
+    "  %z = matmul %x, %t {transpose_b = true}\n  %v = matmul %r, %w\n"
+    "  %k = convert %q {dtype = i32}\n  %j = convert %i {dtype = i32}\n  %p = matmul %k, %j\n  %e = exp %x\n "
+    " %u = matmul %e, %w\n  return %y, %z, %v, %p, %u\n}\n";
+
+TEST(KeptArguments, OfProductsInParts) {
+  KeptRuns runs(kParts);
+  std::vector<Tensor> first = runs.arguments("*=randn(1)"), second = runs.arguments("*=randn(2)");
+  std::vector<Pass> once(7, Pass::Once), keep = once, skip = once;
+  for (const size_t weights : {1, 2, 3, 6}) keep[weights] = Pass::Keep, skip[weights] = Pass::Skip;
+  for (std::vector<Tensor>* values : {&first, &second, &first}) {
+    const auto plain = runs.run(*values, once), kept = runs.run(*values, keep);
+    expectNear(kept, plain, "kept");
+    EXPECT_EQ(kept[3], plain[3]) << "bytes are exact";
+    EXPECT_EQ(runs.run(*values, skip), kept);
+    std::vector<Tensor> moved = *values; // in other memory
+    EXPECT_EQ(runs.run(moved, skip), kept);
+  }
+}
+
 // A copy goes to the buffer that the kept argument is in.
 TEST(KeptArguments, AreReplacedByCopies) {
   KeptRuns runs(kProducts);

@@ -233,6 +233,8 @@ Status CpuGemms::products(const PlacedGemm& given, bool transposed, std::vector<
     const EndsWithoutMemory ends;
     product.made = oneDnn_->create(&d, error, sizeof error);
     if (!product.made) return machineError(std::string("oneDNN rejects the matmul: ") + error);
+    product.b = d.b;
+    scratchBytes_ = std::max(scratchBytes_, oneDnn_->gemmScratchBytes(product.made));
   }
   out.push_back(std::move(product));
   return Ok{};
@@ -335,11 +337,17 @@ void CpuGemms::rebind(const MemoryRange& from, size_t range, std::byte* to) {
   }
 }
 
-// Makes the convolutions whose windows are kept.
+// Makes the convolutions and matmuls that read what is kept packed.
 void CpuGemms::beforeKeeping(size_t range) {
   if (range >= usersOf_.size()) return;
+  const EndsWithoutMemory ends;
   for (const User& u : usersOf_[range]) {
     Product& p = *u.product;
+    if (u.asWindow && p.made && !p.asConv && !p.window) {
+      p.window = std::make_shared<GemmOperand>(*oneDnn_, p.made);
+      packed_.add(p.window, p.b, range);
+      scratchBytes_ = std::max(scratchBytes_, oneDnn_->gemmScratchBytes(p.made));
+    }
     if (!u.asWindow || !p.asConv || p.conv) continue;
     p.conv = makeConv(*p.asConv);
     if (!p.conv || oneDnn_->packedBytes(p.conv) == 0) {
@@ -379,8 +387,9 @@ Status CpuGemms::run(uint32_t step, uint32_t part, void* scratch) const {
         p.bytes->run(p.transposed ? *b : *a, p.transposed ? *a : *b, scratch);
         continue;
       }
-      const int failed = p.runsConv ? oneDnn_->runConv(p.conv, scratch)
-                                    : oneDnn_->run(p.made, p.transposed ? *b : *a, p.transposed ? *a : *b);
+      const int failed = p.runsConv
+                             ? oneDnn_->runConv(p.conv, scratch)
+                             : oneDnn_->run(p.made, p.transposed ? *b : *a, p.transposed ? *a : *b, scratch);
       if (failed) return machineError("oneDNN could not execute the matmul");
     }
     if (s.function) s.function(s.gemm.epilogue->buffers.data(), block.sizes.data(), 0, block.units, scratch);

@@ -43,11 +43,12 @@ public:
 private:
   struct Product {
     void* made = nullptr;                    // the plugin's matmul; null: always a convolution, or of bytes
+    const void* b = nullptr;                 // of it, as created
     std::shared_ptr<ByteGemm> bytes;         // null: not of bytes
     bool transposed = false;                 // computes the transposed matmul, with b and a exchanged
     std::unique_ptr<DtcConv> asConv;         // null: cannot be a convolution
     void* conv = nullptr;                    // the plugin's convolution, if it is made
-    std::shared_ptr<PackableOperand> window; // of it
+    std::shared_ptr<PackableOperand> window; // of it, or b of the matmul
     bool runsConv = false;
   };
   // Matmuls that run in sequence, followed by the epilogue over their result.

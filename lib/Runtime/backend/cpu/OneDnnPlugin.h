@@ -46,17 +46,26 @@ struct DtcOneDnnTable {
   void (*version)(int* major, int* minor, int* patch); // of the library that is loaded
   // Prepares a matmul on these addresses; null with a message in `error` if oneDNN rejects it.
   void* (*create)(const DtcGemm*, char* error, size_t errorSize);
+  // Scratch bytes of a run; packedGemmBytes may increase them.
+  size_t (*gemmScratchBytes)(void* gemm);
   // Runs with operands at these byte offsets from those addresses; returns 0 on success. Runs on the calling
-  // thread; calls for the same matmul must not overlap.
-  int (*run)(void* gemm, int64_t a, int64_t b);
+  // thread; calls for the same matmul must not overlap. `scratch`: exclusive to this run, 64-byte aligned.
+  int (*run)(void* gemm, int64_t a, int64_t b, void* scratch);
   void (*destroy)(void* gemm);
   // Tensors that were created in [from, from + bytes) are at the same offsets from `to` in later runs.
   void (*rebind)(void* gemm, const void* from, size_t bytes, void* to);
+  // Bytes of b in the layout of the fastest matmul that reads b packed; 0: there is none but `run` as it is, or b is
+  // not one matrix.
+  size_t (*packedGemmBytes)(void* gemm);
+  // Whether both read the same packed bytes, given the same b.
+  bool (*packGemmAlike)(void* gemm, void* other);
+  // Writes the packed b to `to`, 64-byte aligned; returns 0 on success.
+  int (*packGemm)(void* gemm, void* to);
+  // Later runs read b from `packed`, without an offset; null: as it is.
+  void (*usePackedGemm)(void* gemm, void* packed);
   // The same for a convolution. Null with an empty `error` if oneDNN does not support it.
   void* (*createConv)(const DtcConv*, char* error, size_t errorSize);
-  // Scratch bytes of a run.
   size_t (*convScratchBytes)(void* conv);
-  // `scratch`: exclusive to this run, 64-byte aligned.
   int (*runConv)(void* conv, void* scratch);
   void (*destroyConv)(void* conv);
   void (*rebindConv)(void* conv, const void* from, size_t bytes, void* to);
@@ -73,4 +82,4 @@ struct DtcOneDnnTable {
 typedef const DtcOneDnnTable* (*DtcOneDnnEntry)(void); // the plugin exports `dtcOneDnnTable`
 }
 
-inline constexpr uint32_t kDtcOneDnnAbi = 7;
+inline constexpr uint32_t kDtcOneDnnAbi = 8;

@@ -37,6 +37,23 @@ private:
   void* conv_;
 };
 
+// b of a matmul of the plugin.
+class GemmOperand final : public PackableOperand {
+public:
+  GemmOperand(const DtcOneDnnTable& oneDnn, void* gemm) : oneDnn_(oneDnn), gemm_(gemm) {}
+  [[nodiscard]] size_t packedBytes() const override { return oneDnn_.packedGemmBytes(gemm_); }
+  [[nodiscard]] bool packsLike(const PackableOperand& other) const override {
+    const auto* b = dynamic_cast<const GemmOperand*>(&other);
+    return b && oneDnn_.packGemmAlike(gemm_, b->gemm_);
+  }
+  [[nodiscard]] bool pack(std::byte* to) const override { return oneDnn_.packGemm(gemm_, to) == 0; }
+  void usePacked(std::byte* packed) override { oneDnn_.usePackedGemm(gemm_, packed); }
+
+private:
+  const DtcOneDnnTable& oneDnn_;
+  void* gemm_;
+};
+
 class PackedOperands : NonCopyable {
 public:
   // At most `limit` bytes in all.

@@ -14,10 +14,6 @@ using dnnl::memory;
 
 namespace {
 
-constexpr size_t kAlignment = 64;
-
-size_t rounded(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
 enum Which : uint8_t { Image, Window, Result, kTensors };
 
 using Descs = std::array<memory::desc, kTensors>;

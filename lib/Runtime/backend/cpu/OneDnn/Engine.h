@@ -33,6 +33,12 @@ inline dnnl::memory::data_type dataType(int type) {
   return kTypes[type];
 }
 
+// Bytes in a scratch, so that what follows them is aligned.
+inline size_t rounded(size_t bytes) {
+  constexpr size_t kAlignment = 64;
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
 // oneDNN requires plausible strides even for dims of size 1.
 dnnl::memory::desc describe(dnnl::memory::data_type type, const dnnl::memory::dims& sizes,
                             dnnl::memory::dims strides);
