@@ -468,6 +468,56 @@ class Torch(unittest.TestCase):
             x.grad = None
         self.assertTrue(torch.equal(*gradients))
 
+    def test_observed_fake_quantization(self):
+        """Of quantization-aware training: the range is a moving average of what the model saw."""
+        import torch
+        from torch.ao.quantization import FusedMovingAvgObsFakeQuantize
+
+        def fakes(symmetric, per_row):
+            scheme = f"per_{'channel' if per_row else 'tensor'}_{'symmetric' if symmetric else 'affine'}"
+            observer = torch.ao.quantization.MovingAveragePerChannelMinMaxObserver if per_row else \
+                torch.ao.quantization.MovingAverageMinMaxObserver
+            more = {"ch_axis": 0} if per_row else {}
+            return FusedMovingAvgObsFakeQuantize(observer, -128, 127, dtype=torch.qint8, qscheme=getattr(torch, scheme), **more)
+
+        class Layer(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                torch.manual_seed(0)
+                self.linear = torch.nn.Linear(6, 5)
+                self.of_x, self.of_weight = fakes(False, False), fakes(True, True)
+                self.of_weight(self.linear.weight)  # a row of the range for each row of the weight
+
+            def forward(self, x):
+                return torch.nn.functional.linear(self.of_x(x), self.of_weight(self.linear.weight), self.linear.bias)
+
+        layer, x = Layer(), torch.randn(4, 6)
+        exported = torch.export.export(layer, (x,))
+        for program in (exported, exported.run_decompositions({})):
+            ours = dtc.compile(program)
+            theirs = Layer()
+            theirs.load_state_dict(layer.state_dict())
+            for scale in (1, 3, 0.1):
+                torch.testing.assert_close(ours(scale * x), theirs(scale * x), rtol=1e-5, atol=1e-5)
+
+        losses, states = [], []
+        for backend in ("eager", dtc_backend()):
+            model = Layer()
+            step = torch.compile(model, backend=backend)
+            optimizer = torch.optim.SGD(model.parameters(), 0.1)
+            values = []
+            for i in range(5):
+                loss = ((step((1 + 0.1 * i) * x) - 1) ** 2).mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                values.append(loss.detach())
+            losses.append(torch.stack(values))
+            states.append(model.state_dict())
+        torch.testing.assert_close(*losses, rtol=1e-4, atol=1e-5)
+        for name, value in states[0].items():
+            torch.testing.assert_close(states[1][name], value, rtol=1e-4, atol=1e-5)
+
     def test_quantized_export(self):
         """What torchao's pt2e writes."""
         import torch

@@ -1,6 +1,7 @@
 #include "read/Functional.h"
 
 #include <algorithm>
+#include <array>
 #include <unordered_map>
 
 namespace dtc {
@@ -53,12 +54,22 @@ constexpr ViewOp kViews[] = {
     {"aten.hsplit", Inverse::None},
     {"aten.vsplit", Inverse::None},
 };
-// Ops that change running statistics while training, and what they then are called.
-constexpr std::pair<std::string_view, std::string_view> kTraining[] = {
-    {"aten.batch_norm", "aten.batch_norm.functional"},
-    {"aten.native_batch_norm", "aten._native_batch_norm_legit_functional.default"},
-    {"aten._native_batch_norm_legit", "aten._native_batch_norm_legit_functional.default"},
-    {"aten._batch_norm_with_update", "aten._batch_norm_with_update_functional.default"},
+// Ops that change running statistics, and what they then are called: their last results are the next statistics.
+struct UpdatingOp {
+  std::string_view name, functional;
+  bool always; // else only while training
+  std::array<std::string_view, 4> statistics;
+};
+constexpr std::array<std::string_view, 4> kMoments = {"running_mean", "running_var"},
+                                          kObserved = {"running_min", "running_max", "scale", "zero_point"};
+constexpr UpdatingOp kUpdating[] = {
+    {"aten.batch_norm", "aten.batch_norm.functional", false, kMoments},
+    {"aten.native_batch_norm", "aten._native_batch_norm_legit_functional.default", false, kMoments},
+    {"aten._native_batch_norm_legit", "aten._native_batch_norm_legit_functional.default", false, kMoments},
+    {"aten._batch_norm_with_update", "aten._batch_norm_with_update_functional.default", true, kMoments},
+    {"aten.fused_moving_avg_obs_fake_quant", "aten.fused_moving_avg_obs_fake_quant.default", true, kObserved},
+    {"aten._fused_moving_avg_obs_fq_helper", "aten._fused_moving_avg_obs_fq_helper_functional.default", true,
+     kObserved},
 };
 
 std::string_view baseName(std::string_view target) {
@@ -93,6 +104,18 @@ int64_t integerArgument(const ImportNode& n, std::string_view name, int64_t fall
   const ImportArgument* a = argument(n, name);
   const auto* i = a ? std::get_if<ImportInt>(&a->value) : nullptr;
   return i && i->isNumber() ? i->number : fallback;
+}
+
+// Null: the node changes no statistics.
+const UpdatingOp* updatingOp(const ImportNode& n) {
+  const auto* op = std::ranges::find(kUpdating, baseName(n.target), &UpdatingOp::name);
+  if (op == std::end(kUpdating)) return nullptr;
+  const ImportArgument* training = argument(n, "training");
+  const auto* flag = training ? std::get_if<bool>(&training->value) : nullptr;
+  if (!op->always && (!flag || !*flag)) return nullptr;
+  const bool all = std::ranges::all_of(
+      op->statistics, [&](std::string_view name) { return name.empty() || tensorArgument(n, name).valid(); });
+  return all ? op : nullptr;
 }
 
 // Where the user wrote an op.
@@ -165,7 +188,6 @@ private:
   bool assign(uint32_t tensor, ImportValueRef value, const Origin& by);
   std::optional<ImportNode> inverse(const View&, uint32_t base, ImportValueRef value);
   [[nodiscard]] int64_t sizeAlong(ImportValueRef, int64_t dim) const;
-  bool trains(ImportNode& n);
   void carryInputs();
 
   ImportFile& file_;
@@ -192,11 +214,13 @@ void Functionalizer::recordView(const ImportNode& n, const ViewOp& op, uint32_t 
 void Functionalizer::node(ImportNode n) {
   const ImportValueRef self = tensorArgument(n, "self");
   const uint32_t tensor = self.valid() ? tensorOf(self.index) : 0;
-  std::vector<std::pair<uint32_t, size_t>> trained; // statistics, results
-  if (trains(n)) {
-    for (const char* name : {"running_mean", "running_var"}) {
+  std::vector<std::pair<uint32_t, size_t>> updated; // statistics, results
+  if (const UpdatingOp* op = updatingOp(n)) {
+    n.target = op->functional;
+    for (const std::string_view name : op->statistics) {
+      if (name.empty()) continue;
       const ImportValueRef old = tensorArgument(n, name);
-      trained.emplace_back(tensorOf(old.index), n.results.size());
+      updated.emplace_back(tensorOf(old.index), n.results.size());
       n.results.push_back(fresh(old.index));
     }
   }
@@ -215,21 +239,7 @@ void Functionalizer::node(ImportNode n) {
     tensors_[results[0].index] = tensor;
     if (!assign(tensor, results[0], origin)) graph_.nodes[at].target += " (of a view)";
   }
-  for (const auto& [statistics, result] : trained) (void)assign(statistics, results[result], origin);
-}
-
-bool Functionalizer::trains(ImportNode& n) {
-  const auto* found =
-      std::ranges::find(kTraining, baseName(n.target), &std::pair<std::string_view, std::string_view>::first);
-  if (found == std::end(kTraining)) return false;
-  const ImportArgument* training = argument(n, "training");
-  const auto* flag = training ? std::get_if<bool>(&training->value) : nullptr;
-  const bool always = baseName(n.target) == "aten._batch_norm_with_update";
-  if ((!always && (!flag || !*flag)) || !tensorArgument(n, "running_mean").valid() ||
-      !tensorArgument(n, "running_var").valid())
-    return false;
-  n.target = found->second;
-  return true;
+  for (const auto& [statistics, result] : updated) (void)assign(statistics, results[result], origin);
 }
 
 // The tensor has a new value, and so have those that it views. False if a view has no inverse.
