@@ -11,10 +11,11 @@ namespace dtc {
 constexpr DiagKind kInlineText{"inline-text",
                                "the built-in IR text of this op does not match its operands: {0}"};
 
-static AttrId numberAttr(AttrTable& attrs, double v, DType dtype) {
+static AttrId numberAttr(AttrTable& attrs, double v, DType dtype, bool exact = false) {
   if (isBool(dtype)) return attrs.boolean(v != 0);
   if (isInteger(dtype)) return attrs.integer(floatToInt(dtype, v));
-  return attrs.real(roundToFloat(partType(dtype), v)); // of a complex dtype: a real number
+  return attrs.real(roundToFloat(exact ? accumulationType(dtype) : partType(dtype),
+                                 v)); // of a complex dtype: a real number
 }
 
 OpId Builder::op(OpKind kind, std::span<const ValueId> operands, const AttrList& attrs,
@@ -45,7 +46,7 @@ void Builder::mismatch(const std::string& what) const {
 }
 
 ValueId Builder::literal(double v, DType dtype) {
-  return module.makeLiteral(numberAttr(module.attrs, v, dtype), dtype, loc);
+  return module.makeLiteral(numberAttr(module.attrs, v, dtype, exact), dtype, loc);
 }
 
 ValueId Builder::constant(double v, TypeId type) {

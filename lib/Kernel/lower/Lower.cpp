@@ -494,6 +494,7 @@ void RegionLowering::readScalars(const OpQuery& query, OpInfo& info, DType resul
 void RegionLowering::expand(OpId op, OpInfo& info) {
   Builder builder(m_, m_[op].parent, scratch_, diags_);
   builder.loc = m_[op].loc;
+  builder.exact = true;
   info.ok = m_.record(op).decompose(builder, op, info.expansion);
 }
 

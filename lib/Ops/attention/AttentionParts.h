@@ -1,6 +1,7 @@
 #pragma once
 // Shared by attention and its gradient: operand checks, the factors of their rules, and their decomposition
 // into basic ops.
+#include "record/Precision.h"
 #include "record/ShapeParts.h"
 
 namespace dtc {
@@ -76,7 +77,7 @@ public:
   Expr join(Expr x, Dim rows, Dim columns);
   Expr splitRows(Expr x);  // [batch, heads, s] to a last dim of 1, with groups split
   Expr overGroups(Expr x); // of k or v: the sum over the groups that share a head
-  Expr scaled(Expr x) { return x * attentionScale(q_); }
+  Expr scaled(Expr x) { return (withPrecision(x) * attentionScale(q_)).as(x.dtype()); }
   // f8 lacks the range of scores and, in one format, the infinity used for masking, so the intermediates are
   // f32. If lse is returned, everything is in f32, because lse is not rounded to narrow dtypes.
   [[nodiscard]] DType dtype() const;

@@ -12,6 +12,13 @@ bool reportShape(const OpQuery& q, std::string_view what) {
   return false;
 }
 
+bool indexesWithI32(const OpQuery& q, size_t dim) {
+  const Dim size = q.type(0).dims[dim];
+  if (!size.isStatic() || size.value() <= int64_t{1} << 31) return true;
+  return reportShape(q, "returns indices in i32, which lacks those of the " + dimText(q, size) +
+                            " elements of dim " + std::to_string(dim));
+}
+
 bool reportEntries(const OpQuery& q, std::string_view attribute, size_t given, size_t wanted,
                    std::string_view each) {
   return reportShape(q, "needs " + std::to_string(wanted) + (wanted == 1 ? " entry" : " entries") + " in '" +

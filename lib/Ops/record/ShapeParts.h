@@ -12,6 +12,8 @@ namespace dtc {
 
 // Reports "'op' what" at the op.
 bool reportShape(const OpQuery&, std::string_view what);
+// Whether i32 holds all indices along a dim of operand 0; else reports it.
+bool indexesWithI32(const OpQuery&, size_t dim);
 
 void addPoolingOps(OpRegistry&);     // of the family `window`
 void addChannelNormOps(OpRegistry&); // group_norm batch_norm, of the family `normalize`

@@ -1,5 +1,6 @@
 // group_norm batch_norm: channels normalized to mean 0 and variance 1, with a weight and a bias each.
 #include "record/CarriedSum.h"
+#include "record/Precision.h"
 #include "record/ShapeParts.h"
 #include "reduce/Merge.h"
 #include "reduce/ReduceParts.h"
@@ -192,7 +193,7 @@ public:
   Expr view(Expr v) const { return grouped_ ? shaped(v, view_) : v; }
   Expr back(Expr v) const { return grouped_ ? shaped(v, type.dims) : v; }
   Expr meanOf(Expr v) const { return mean(v, {.dims = rows_, .keepdim = true}); }
-  Expr scaleOf(Expr variance) const { return rsqrt(variance + eps_); }
+  Expr scaleOf(Expr variance) const { return rsqrt(withPrecision(variance) + eps_); }
   // A per-channel vector broadcast against x; the inverse; and sums over all other dims.
   Expr channels(Expr v) const {
     std::vector<Dim> shape(type.rank(), Dim(1));
@@ -239,7 +240,7 @@ private:
   Rows scaled(Rows r, Expr variance) const {
     r.variance = variance;
     r.scale = scaleOf(variance);
-    r.y = r.centred * r.scale;
+    r.y = times(r.centred, r.scale);
     return r;
   }
   static Expr shaped(Expr v, const std::vector<Dim>& shape) {
@@ -263,9 +264,9 @@ bool channelNormDecompose(Builder& b, OpId op, std::vector<ValueId>& results) {
   const bool batch = m[op].numResults == 3 || m[op].numOperands == 5;
   Expr y;
   if (m[op].numOperands == 5) {
-    const Expr scale = n.scaleOf(Expr(b, m.operand(op, 4))) * Expr(b, m.operand(op, 1));
+    const Expr scale = times(n.scaleOf(Expr(b, m.operand(op, 4))), Expr(b, m.operand(op, 1)));
     const Expr centred = n.x - n.channels(Expr(b, m.operand(op, 3)));
-    y = centred * n.channels(scale);
+    y = times(centred, n.channels(scale));
   } else {
     const Normalizer::Rows rows = n.rows();
     y = n.weighted(n.back(rows.y));
@@ -322,7 +323,7 @@ bool channelNormGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vect
             : n.rows();
   const Expr g = n.view(n.weighted(Expr(b, dy[0])));
   const Expr centred = g - n.meanOf(g);
-  Expr d = rows.scale * (centred - rows.y * n.meanOf(g * rows.y));
+  Expr d = times(centred - rows.y * n.meanOf(g * rows.y), rows.scale);
   if (dy.size() == 3) {
     const Expr twice = n.channels(Expr(b, dy[2])) * 2;
     const Expr own = n.channels(Expr(b, dy[1])) + rows.centred * twice;
@@ -339,14 +340,14 @@ bool givenGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<Val
   const Normalizer n(b, op);
   Module& m = b.module;
   const Expr weight = Expr(b, m.operand(op, 1)), scale = n.scaleOf(Expr(b, m.operand(op, 4)));
-  const Expr both = scale * weight, sum = n.summed(Expr(b, dy[0]));
+  const Expr both = times(scale, weight), sum = n.summed(Expr(b, dy[0]));
   const Expr products = n.summed(Expr(b, dy[0]) * (n.x - n.channels(Expr(b, m.operand(op, 3)))));
   const Expr cube = scale * scale * both;
-  dx.push_back(dy[0] * n.channels(both));
-  dx.push_back(products * scale);
+  dx.push_back(times(Expr(b, dy[0]), n.channels(both)));
+  dx.push_back(times(products, scale));
   dx.push_back(sum);
-  dx.push_back(-(sum * both));
-  dx.push_back(products * cube * -0.5);
+  dx.push_back(-times(sum, both));
+  dx.push_back(times(products, cube * -0.5));
   return true;
 }
 

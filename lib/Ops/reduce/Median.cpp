@@ -13,7 +13,9 @@ bool ignoresNan(const OpRecord& r) { return std::string_view(r.name) == "nanmedi
 
 bool medianRule(const OpQuery& q, Rule& rule) {
   auto dim = q.dimAttr("dim", q.type(0).rank());
-  if (!dim || !reduceRuleOf(q, rule, {*dim}, FactorKind::Select, PendingKind::None)) return false;
+  if (!dim || !indexesWithI32(q, static_cast<size_t>(*dim)) ||
+      !reduceRuleOf(q, rule, {*dim}, FactorKind::Select, PendingKind::None))
+    return false;
   rule.results.assign(2, TensorMap(rule.results[0]));
   return true;
 }

@@ -1,6 +1,7 @@
 // softmax log_softmax layer_norm rms_norm cross_entropy: several passes over rows. Evaluated in f64 or wider;
 // kernels use the accumulation dtype. The normalized dims are unsharded. l2_normalize is a composition.
 #include "record/CarriedSum.h"
+#include "record/Precision.h"
 #include "record/ShapeParts.h"
 #include "reduce/Merge.h"
 #include "reduce/SplitNorms.h"
@@ -191,7 +192,7 @@ bool unitDecompose(Builder& b, OpId op, std::vector<ValueId>& results) {
   const OpQuery q = queryOf(b.module, op, b.diags);
   const Expr x(b, b.module.operand(op, 0));
   const Expr size = norm(x, {.dims = b.module.attr(op, "dims"), .keepdim = true});
-  results.push_back(x / max(size, q.floatAttr("eps")));
+  results.push_back(dividedBy(x, max(withPrecision(size), q.floatAttr("eps"))));
   return true;
 }
 
@@ -226,7 +227,7 @@ bool logSoftmaxGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vecto
 
 // Normalized x and 1/deviation, before weight and bias.
 struct Normed {
-  Expr y, scale;
+  Expr y, scale; // scale: withPrecision
 };
 Normed normOf(Builder& b, OpId op) {
   Diagnostics none;
@@ -235,8 +236,8 @@ Normed normOf(Builder& b, OpId op) {
   const AttrId dims = b.module.attr(op, "dims");
   Expr c = std::string_view(q.record->name) == "layer_norm" ? x - rowMean(x, dims) : x;
   Expr variance = rowMean(c * c, dims);
-  Expr scale = rsqrt(variance + q.floatAttr("eps"));
-  return {c * scale, scale};
+  Expr scale = rsqrt(withPrecision(variance) + q.floatAttr("eps"));
+  return {times(c, scale), scale};
 }
 
 // Broadcasts weight or bias against x; unchanged if the normalized dims are the last ones.
@@ -275,7 +276,7 @@ bool normGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vector<Valu
   const Expr cotangent(b, dy[0]);
   Expr g = count > 1 ? cotangent * alongRows(b, op, 1) : cotangent;
   Expr inner = centered ? g - rowMean(g, normed) : g;
-  dx.push_back(n.scale * (inner - n.y * rowMean(g * n.y, normed)));
+  dx.push_back(times(inner - n.y * rowMean(g * n.y, normed), n.scale));
   auto overKept = [&](Expr v) { return kept.empty() ? v : sum(v, {.dims = kept}); };
   if (count > 1) dx.push_back(overKept(cotangent * n.y));
   if (count > 2) dx.push_back(overKept(cotangent));
@@ -327,7 +328,8 @@ bool crossEntropyGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vec
   if (smoothing != 0 && !classes.isStatic()) return false;
   Labels labels = labelsOf(b, op, q);
   Expr p = softmax(Expr(b, m.operand(op, 0)), dims);
-  Expr target = one_hot(labels.safe, {.depth = classes, .dtype = logits.dtype});
+  if (smoothing != 0) p = withPrecision(p);
+  Expr target = one_hot(labels.safe, {.depth = classes, .dtype = p.dtype()});
   // move the class dim from the last position to its own
   if (dim + 1 != static_cast<int64_t>(logits.rank())) {
     std::vector<int64_t> perm;
@@ -343,7 +345,7 @@ bool crossEntropyGrad(Builder& b, OpId op, std::span<const ValueId> dy, std::vec
   if (labels.ignored.valid()) g = select(labels.ignored, 0, g);
   g = expand_dims(g, dims);
   dx.resize(2);
-  dx[0] = (p - target) * g;
+  dx[0] = times(g, p - target);
   return true;
 }
 

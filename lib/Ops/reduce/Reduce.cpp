@@ -4,6 +4,7 @@
 #include "dtc/Support/Result.h"
 #include "dtc/Support/Tensor.h"
 #include "record/CarriedSum.h"
+#include "record/ShapeParts.h"
 #include "reduce/Merge.h"
 #include "reduce/ReduceParts.h"
 #include "reduce/SplitNorms.h"
@@ -40,7 +41,8 @@ bool mergeRule(const OpQuery& q, Rule& rule) {
 
 bool argRule(const OpQuery& q, Rule& rule) {
   auto dim = q.dimAttr("dim", q.type(0).rank());
-  return dim && reduceRuleOf(q, rule, {*dim}, FactorKind::Merge, PendingKind::None);
+  return dim && indexesWithI32(q, static_cast<size_t>(*dim)) &&
+         reduceRuleOf(q, rule, {*dim}, FactorKind::Merge, PendingKind::None);
 }
 
 std::optional<double> meanNumbers(const OpQuery& q, std::string_view name) {
@@ -267,7 +269,9 @@ void addSums(OpRegistry& ops) {
   sum.gradFn = sumGrad;
   sum.complex = OpRecord::ComplexForm::Planes;
 
-  OpRecord& mean = ops.add(reduction("mean", "sum divided by the number of elements; integers truncate"));
+  OpRecord& mean = ops.add(reduction(
+      "mean",
+      "sum divided by the number of elements; of integers, the sum wraps around and the quotient truncates"));
   mean.attrs.push_back(
       {"count", AttrType::Size, "", "set by partition: the global number of elements to divide by"});
   mean.combines = PendingKind::Avg;

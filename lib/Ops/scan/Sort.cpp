@@ -12,7 +12,7 @@ namespace {
 
 bool sortRule(const OpQuery& q, Rule& rule) {
   const auto dim = q.dimAttr("dim", q.type(0).rank());
-  if (!dim) return false;
+  if (!dim || !indexesWithI32(q, static_cast<size_t>(*dim))) return false;
   addOperandFactors(q, 0, rule);
   const auto at = static_cast<size_t>(*dim);
   rule.factors[rule.operands[0].dims[at].terms[0].factor].kind =

@@ -20,9 +20,11 @@ public:
   BlockId parent;
   std::vector<OpId>& out;
   Diagnostics& diags;
-  SourceRange loc;      // the location of new ops
-  MeshId mesh;          // OpQuery::mesh of new ops: that of the spmd function that contains them
-  AttrList common;      // name/loc/stage attributes given to new ops (inherited from the op being rewritten)
+  SourceRange loc; // the location of new ops
+  MeshId mesh;     // OpQuery::mesh of new ops: that of the spmd function that contains them
+  AttrList common; // name/loc/stage attributes given to new ops (inherited from the op being rewritten)
+  // Literals of narrow floats keep the precision of f32: for ops that are computed in f32 and are no part of a module.
+  bool exact = false;
   bool forFile = false; // a mismatch is the file's error: a BuildError, instead of a bug of dtc
 
   // Makes an op and infers its types (a failure is a bug of the caller: DTC_CHECK; or see `forFile`).
