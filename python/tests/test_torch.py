@@ -637,6 +637,57 @@ class Torch(unittest.TestCase):
         torch.testing.assert_close(model.running_mean, again.running_mean)
         self.assertEqual(int(model.num_batches_tracked), 3)
 
+    def writes(self, view, z):
+        """Programs that write through a view and read its base, and the other way round."""
+        import torch
+
+        def of(x):
+            return torch.complex(x, x * 2) if z else x * 1
+
+        def result(y):
+            return torch.view_as_real(y.resolve_conj() * 1) if y.is_complex() else y * 1
+
+        class ThroughView(torch.nn.Module):
+            def forward(self, x):
+                base = of(x)
+                view(base).add_(1)
+                return result(base)
+
+        class ThroughBase(torch.nn.Module):
+            def forward(self, x):
+                base = of(x)
+                y = view(base)
+                base.add_(1)
+                return result(y)
+
+        return ThroughView(), ThroughBase()
+
+    def test_writes_through_views(self):
+        """All ops that may return a view, with a write to it or to its base: the result of eager mode, or an error."""
+        import torch
+        from torch_views import COMPLEX_VIEWS, VIEWS, WITHOUT_EXPORT, names
+
+        self.assertEqual(names() - VIEWS.keys() - WITHOUT_EXPORT, set())
+        x = torch.arange(1.0, 17).view(4, 4)
+        refused = set()
+        views = [(name, i, view) for name, calls in VIEWS.items() for i, view in enumerate(calls)]
+        for name, i, view in views + [("complex", i, view) for i, view in enumerate(COMPLEX_VIEWS)]:
+            for model in self.writes(view, name == "complex"):
+                with self.subTest(op=name, call=i, model=type(model).__name__):
+                    try:
+                        expected = model(x)
+                    except RuntimeError:  # PyTorch refuses the write
+                        continue
+                    program = torch.export.export(model, (x,))
+                    try:
+                        got = dtc.compile(program, opt_level=0)(x)
+                    except dtc.ProgramError as error:
+                        self.assertRegex(str(error), "run_decompositions")
+                        refused.add((name, i))
+                        continue
+                    torch.testing.assert_close(got, expected)
+        self.assertLessEqual(len(refused), 12, refused)
+
 
 if __name__ == "__main__":
     unittest.main()

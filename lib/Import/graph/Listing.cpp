@@ -29,7 +29,7 @@ private:
       out_ += "  ";
       for (size_t i = 0; i < n.results.size(); ++i) out_ += (i ? ", " : "") + declared(n.results[i]);
       out_ += n.results.empty() ? "" : " = ";
-      n.range = written([&] { out_ += printable(n.target); });
+      n.range = written([&] { out_ += printable(n.written.empty() ? n.target : n.written); });
       out_ += "(";
       for (size_t i = 0; i < n.arguments.size(); ++i) {
         const ImportArgument& a = n.arguments[i];

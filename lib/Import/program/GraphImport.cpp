@@ -31,6 +31,7 @@ private:
   void problem(const std::string& op, SourceRange, const DiagKind&, std::initializer_list<std::string> args);
   bool declareInputs(FuncId);
   void declareResults(FuncId, const ImportGraph&, std::span<const ValueId>);
+  void compareType(const ImportOutput&, const Type&);
   std::vector<ValueId> outputs(const ImportGraph&, Builder&);
   void convert(const ImportNode&, Builder&);
   std::optional<ImportResults> resultsOf(ImportContext&);
@@ -121,6 +122,18 @@ bool GraphImporter::declareInputs(FuncId f) {
   return good_;
 }
 
+void GraphImporter::compareType(const ImportOutput& o, const Type& type) {
+  const DeclaredType& declared = *o.declared;
+  bool same = declared.dtype == type.dtype && declared.sizes.size() == type.rank();
+  std::string text = std::string(dtypeName(declared.dtype)) + "[";
+  for (size_t i = 0; i < declared.sizes.size(); ++i) {
+    const int64_t size = declared.sizes[i];
+    text += (i ? ", " : "") + (size < 0 ? "?" : std::to_string(size));
+    same = same && (size < 0 || !type.dims[i].isStatic() || type.dims[i].value() == size);
+  }
+  if (!same) diags_.warning(kImportOutputType, o.range, o.label, text + "]", textOf(m_, type));
+}
+
 void GraphImporter::declareResults(FuncId f, const ImportGraph& g, std::span<const ValueId> yields) {
   Labels taken;
   for (const ImportOutput& o : g.outputs)
@@ -136,6 +149,7 @@ void GraphImporter::declareResults(FuncId f, const ImportGraph& g, std::span<con
     r.type = m_[yields[i]].type;
     r.loc = o.range;
     r.attrs = userAttrs(o.name, "");
+    if (o.declared) compareType(o, m_.types[r.type]);
     if (o.carriedTo) r.attrs.push_back({m_.strings.intern("carry"), m_.attrs.boolean(true)});
   }
 }
@@ -216,6 +230,11 @@ std::vector<ValueId> GraphImporter::inlined(ImportGraphRef ref, std::span<const 
 
 // --- nodes ---
 
+// The op as the user's file has it.
+static const std::string& opOf(const ImportNode& node) {
+  return node.written.empty() ? node.target : node.written;
+}
+
 void GraphImporter::convert(const ImportNode& node, Builder& b) {
   b.loc = node.range;
   b.common = userAttrs(node.name, node.location);
@@ -224,10 +243,11 @@ void GraphImporter::convert(const ImportNode& node, Builder& b) {
   const int depth = depth_;
   std::string why;
   try {
+    if (!node.refused.empty()) throw ImportError{node.refused};
     if (m_.ops.size() > kMaxOps) throw ImportError{"makes the program larger than 4 million ops"};
     ImportContext c(file_, node, b, *this);
     if (const auto results = resultsOf(c)) return setResults(c, results->values);
-    problem(node.target, node.range, kImportUnknownOp, {node.target, table_.remark(node)});
+    problem(opOf(node), node.range, kImportUnknownOp, {opOf(node), table_.remark(node)});
   } catch (const ImportError& e) {
     why = e.why;
   } catch (const BuildError& e) {
@@ -241,7 +261,7 @@ void GraphImporter::convert(const ImportNode& node, Builder& b) {
   }
   good_ = false;
   depth_ = depth;
-  if (!why.empty()) problem(node.target, node.range, kImportUnsupported, {node.target, why});
+  if (!why.empty()) problem(opOf(node), node.range, kImportUnsupported, {opOf(node), why});
   b.out.resize(before);
   b.loc = node.range;
   placeholders(node, b);
@@ -267,8 +287,8 @@ void GraphImporter::setResults(const ImportContext& c, std::vector<Expr> results
     // Index results are i32 in dtc and i64 elsewhere.
     if (declared && isInteger(declared->dtype) && isInteger(x.dtype())) x = x.as(declared->dtype);
     if (declared && *declared != x.type()) {
-      problem(node.target, node.range, kImportStatedType,
-              {node.target, file_.values[node.results[i].index].name, textOf(m_, *declared),
+      problem(opOf(node), node.range, kImportStatedType,
+              {opOf(node), file_.values[node.results[i].index].name, textOf(m_, *declared),
                textOf(m_, x.type())});
       throw ImportError{};
     }

@@ -134,7 +134,8 @@ ImportResults withEffects(ImportContext& c) {
   const std::string op = c.text(1, "");
   if (op.find("_linalg_check_errors") == op.npos && op.find("_assert_async") == op.npos)
     c.fail("has the effect '" + op + "'");
-  return c.tensor(0);
+  const auto* token = std::get_if<ImportValueRef>(c.attribute(0));
+  return token && c.scope.value(*token).valid() ? ImportResults(c.tensor(0)) : ImportResults();
 }
 
 // Python's operators on numbers that the program computes (Tensor.item()): scalars.

@@ -241,6 +241,13 @@ ImportResults vander(ImportContext& c) {
   return ops::stack(c.b, powers, static_cast<int64_t>(x.rank()));
 }
 
+// The powers fall, unless `increasing`.
+ImportResults fallingVander(ImportContext& c) {
+  const Expr powers = vander(c).values.at(0);
+  const std::vector<int64_t> last{static_cast<int64_t>(powers.rank()) - 1};
+  return c.flag("increasing", false) ? powers : ops::flip(powers, last);
+}
+
 // exp(A) = exp(A / 2^s)^(2^s), with the series of degree 18.
 ImportResults matrixExp(ImportContext& c) {
   const Expr given = matrixOf(c);
@@ -313,6 +320,7 @@ const ImportRow kRows[] = {
     {"aten.linalg_tensorinv", tensorInverse},
     {"aten.linalg_tensorsolve", tensorSolve},
     {"aten.linalg_vander", vander},
+    {"aten.vander", fallingVander},
     {"aten.matrix_exp", matrixExp},
     {"aten.linalg_matrix_exp", matrixExp},
     {"aten.matrix_H", [](ImportContext& c) { return ImportResults(adjoint(matrixOf(c))); }},

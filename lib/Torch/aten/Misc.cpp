@@ -17,6 +17,7 @@ namespace {
 
 Expr uniform(ImportContext& c, DType d, const Dims& dims, double low = 0, double high = 1) {
   const DType drawn = isFloat(d) ? d : DType::F32;
+  if (low == high) return filled(c.b, drawn, dims, low);
   return ops::random_uniform(seedOf(c), checkedType(c.b, drawn, dims), ops::Values({}),
                              {.low = low, .high = high});
 }

@@ -184,6 +184,86 @@ ImportResults viewAsComplex(ImportContext& c) {
   return ops::complex(re, im);
 }
 
+// The words of an integer dtype without a sign.
+DType wordOf(int64_t bytes) {
+  return bytes == 1 ? DType::U8 : bytes == 2 ? DType::U16 : bytes == 4 ? DType::U32 : DType::U64;
+}
+
+// Little-endian: the first of the narrow words has the low bits.
+Expr splitWords(ImportContext& c, Expr wide, DType narrow) {
+  const int64_t bits = dtypeBytes(narrow) * 8, count = dtypeBytes(wide.dtype()) / dtypeBytes(narrow);
+  std::vector<Expr> parts;
+  const Expr mask = c.literal(wrapToInt(wide.dtype(), (int64_t(1) << bits) - 1), wide.dtype());
+  for (int64_t i = 0; i < count; ++i) parts.push_back((ops::shr(wide, i * bits) & mask).as(narrow));
+  const Expr y = ops::stack(c.b, parts, static_cast<int64_t>(wide.rank()));
+  Dims dims = wide.dims();
+  dims.back() = elementsOf(c.b, {dims.back(), Dim(count)});
+  return reshapeTo(y, dims);
+}
+
+Expr joinWords(ImportContext& c, Expr narrow, DType wide) {
+  const int64_t bits = dtypeBytes(narrow.dtype()) * 8, count = dtypeBytes(wide) / dtypeBytes(narrow.dtype());
+  Dims dims = narrow.dims();
+  const auto each = c.module.dims.divExact(dims.back(), Dim(count));
+  if (!each) c.fail("has a last dim that is not a whole number of elements of the other dtype");
+  dims.back() = *each;
+  dims.emplace_back(count);
+  const Expr x = reshapeTo(narrow, dims);
+  const auto last = static_cast<int64_t>(dims.size()) - 1;
+  Expr y;
+  for (int64_t i = 0; i < count; ++i) {
+    const Expr word = ops::shl(withoutDim(sliceOf(x, last, i, i + 1), last).as(wide), i * bits);
+    y = y.valid() ? y | word : word;
+  }
+  return y;
+}
+
+// view(dtype): the same bytes as another dtype.
+ImportResults viewBits(ImportContext& c) {
+  Expr x = c.tensor("self");
+  const DType to = c.result().dtype;
+  if (x.dtype() == to) return x;
+  if (isBool(x.dtype()) || isBool(to)) c.fail("views bytes as bool, or bool as bytes: use torch.ne");
+  const auto realOf = [](DType d) {
+    return d == DType::C64 ? DType::F32 : d == DType::C128 ? DType::F64 : d;
+  };
+  if (isComplex(x.dtype())) {
+    Dims dims = x.dims();
+    if (dims.empty()) c.fail("views a complex scalar as another dtype");
+    dims.back() = elementsOf(c.b, {dims.back(), Dim(2)});
+    x = reshapeTo(viewAsReal(c).values.at(0), dims);
+  }
+  const DType real = realOf(to);
+  const int64_t from = dtypeBytes(x.dtype()), wanted = dtypeBytes(real);
+  if (x.rank() == 0 && from != wanted) c.fail("views a scalar as a dtype of another size");
+  if (x.dtype() != real) {
+    if (x.dtype() != wordOf(from)) x = ops::bitcast(x, wordOf(from));
+    if (from > wanted) x = splitWords(c, x, wordOf(wanted));
+    if (from < wanted) x = joinWords(c, x, wordOf(wanted));
+    if (x.dtype() != real) x = ops::bitcast(x, real);
+  }
+  if (!isComplex(to)) return x;
+  Dims dims = resultDims(c);
+  dims.emplace_back(2);
+  x = reshapeTo(x, dims);
+  const auto d = static_cast<int64_t>(x.rank()) - 1;
+  const Expr re = withoutDim(sliceOf(x, d, 0, 1), d), im = withoutDim(sliceOf(x, d, 1, 2), d);
+  return ops::complex(re, im);
+}
+
+// The elements whose indices are all equal; for a tall matrix with `wrap`, again below a row that is left out.
+ImportResults fillDiagonal(ImportContext& c) {
+  const Expr x = c.tensor("self");
+  const std::vector<int64_t> sizes = staticDims(c.b, x.dims());
+  if (sizes.size() < 2) c.fail("fills the diagonal of a tensor of less than two dims");
+  int64_t step = 0, stride = 1;
+  for (size_t i = sizes.size(); i-- > 0; stride *= sizes[i]) step += stride;
+  Expr at = reshapeTo(counted(c.b, Dim(stride), DType::I64), x.dims());
+  Expr mask = eq(at % step, 0);
+  if (sizes.size() == 2 && !c.flag("wrap", false)) mask = mask & (at < sizes[1] * sizes[1]);
+  return ops::select(mask, in(c, "fill_value", x.dtype()), x);
+}
+
 ImportResults complexOf(ImportContext& c) {
   const Expr re = c.tensor("real"), im = c.tensor("imag");
   const Dims dims = resultDims(c);
@@ -273,6 +353,8 @@ const ImportRow kRows[] = {
     {"aten._unsafe_view", reshaped},
     {"aten._reshape_alias", reshaped},
     {"aten.view_copy", reshaped},
+    {"aten.view.dtype", viewBits},
+    {"aten.view_copy.dtype", viewBits},
     {"aten.view_as", reshaped},
     {"aten.reshape_as", reshaped},
     {"aten.unsqueeze", reshaped},
@@ -327,6 +409,7 @@ const ImportRow kRows[] = {
     {"aten.repeat", repeat},
     {"aten.tile", repeat},
     {"aten.repeat_interleave", repeatInterleave},
+    {"aten.fill_diagonal", fillDiagonal},
     {"aten.tril", lowerTriangle},
     {"aten.triu", upperTriangle},
     {"aten.meshgrid", meshgrid},

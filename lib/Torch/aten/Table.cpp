@@ -33,9 +33,7 @@ std::string_view withoutOverload(std::string_view target) {
   return last == target.npos || last == target.find('.') ? target : target.substr(0, last);
 }
 
-const ImportRow* rowOf(const ImportNode& node) {
-  return node.target.ends_with(')') ? nullptr : atenRow(node.target); // (of a view)
-}
+const ImportRow* rowOf(const ImportNode& node) { return atenRow(node.target); }
 
 // Ops whose results have sizes that depend on data, and what to write instead.
 constexpr std::pair<std::string_view, const char*> kDataDependent[] = {
@@ -61,8 +59,6 @@ std::string remarkOnSize(const ImportNode& node) {
 
 std::string remarkOn(const ImportNode& node) {
   if (std::string remark = remarkOnSize(node); !remark.empty()) return remark;
-  if (node.target.ends_with(" (of a view)"))
-    return ": it changes a view in place; import program.run_decompositions({}), which does not";
   if (node.target.starts_with("torch._functorch."))
     return ": it is part of torch.vmap, which program.run_decompositions({}) writes with aten ops";
   if (!node.target.starts_with("aten.") && !node.target.starts_with("prims."))
@@ -85,7 +81,15 @@ std::string remarkOnPlanned(const ImportNode& node) {
 const ImportRow* atenRow(std::string_view target) {
   for (const std::string_view t : {target, withoutOverload(target)})
     if (const auto found = rowMap().find(t); found != rowMap().end()) return found->second;
-  return nullptr;
+  // torch.special has other names of older ops.
+  constexpr std::string_view kSpecial = "aten.special_";
+  if (!target.starts_with(kSpecial)) return nullptr;
+  const std::string_view name = withoutOverload(target).substr(kSpecial.size());
+  if (name == "psi") return atenRow("aten.digamma");
+  if (name == "gammaln") return atenRow("aten.lgamma");
+  if (name == "modified_bessel_i0") return atenRow("aten.i0");
+  if (name == "modified_bessel_i1") return atenRow("aten.special_i1");
+  return atenRow("aten." + std::string(target.substr(kSpecial.size())));
 }
 
 const ImportTable& atenTable(TorchOrigin origin) {

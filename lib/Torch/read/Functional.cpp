@@ -1,5 +1,8 @@
 #include "read/Functional.h"
 
+#include "read/Foreach.h"
+#include "read/Views.h"
+
 #include <algorithm>
 #include <array>
 #include <unordered_map>
@@ -7,58 +10,12 @@
 namespace dtc {
 namespace {
 
-// How the value of a viewed tensor follows from that of the view.
-enum class Inverse : uint8_t { None, Reshape, Same, Permute, Slice, Narrow, Select, Diagonal, Split, Unbind };
-struct ViewOp {
-  std::string_view name;
-  Inverse inverse;
-};
-constexpr ViewOp kViews[] = {
-    {"aten.view", Inverse::Reshape},
-    {"aten.reshape", Inverse::Reshape},
-    {"aten._unsafe_view", Inverse::Reshape},
-    {"aten.view_as", Inverse::Reshape},
-    {"aten.flatten", Inverse::Reshape},
-    {"aten.unflatten", Inverse::Reshape},
-    {"aten.squeeze", Inverse::Reshape},
-    {"aten.unsqueeze", Inverse::Reshape},
-    {"aten.alias", Inverse::Reshape},
-    {"aten.detach", Inverse::Reshape},
-    {"aten.detach_", Inverse::Reshape},
-    {"aten.contiguous", Inverse::Reshape},
-    {"aten.lift_fresh", Inverse::Reshape},
-    {"aten.t", Inverse::Same},
-    {"aten.transpose", Inverse::Same},
-    {"aten.swapaxes", Inverse::Same},
-    {"aten.mT", Inverse::Same},
-    {"aten.permute", Inverse::Permute},
-    {"aten.slice", Inverse::Slice},
-    {"aten.narrow", Inverse::Narrow},
-    {"aten.select", Inverse::Select},
-    {"aten.diagonal", Inverse::Diagonal},
-    {"aten.split", Inverse::Split},
-    {"aten.split_with_sizes", Inverse::Split},
-    {"aten.chunk", Inverse::Split},
-    {"aten.tensor_split", Inverse::Split},
-    {"aten.unbind", Inverse::Unbind},
-    {"aten.expand", Inverse::None},
-    {"aten.expand_as", Inverse::None},
-    {"aten.broadcast_to", Inverse::None},
-    {"aten.as_strided", Inverse::None},
-    {"aten.unfold", Inverse::None},
-    {"aten.movedim", Inverse::None},
-    {"aten.real", Inverse::None},
-    {"aten.imag", Inverse::None},
-    {"aten.view_as_real", Inverse::None},
-    {"aten.view_as_complex", Inverse::None},
-    {"aten.hsplit", Inverse::None},
-    {"aten.vsplit", Inverse::None},
-};
 // Ops that change running statistics, and what they then are called: their last results are the next statistics.
 struct UpdatingOp {
   std::string_view name, functional;
   bool always; // else only while training
   std::array<std::string_view, 4> statistics;
+  std::string_view flag = "training";
 };
 constexpr std::array<std::string_view, 4> kMoments = {"running_mean", "running_var"},
                                           kObserved = {"running_min", "running_max", "scale", "zero_point"};
@@ -72,45 +29,49 @@ constexpr UpdatingOp kUpdating[] = {
      kObserved},
 };
 
-std::string_view baseName(std::string_view target) {
-  const size_t last = target.rfind('.');
-  return last == target.npos || last == target.find('.') ? target : target.substr(0, last);
-}
-
-const ViewOp* viewOp(const ImportNode& n) {
-  const auto* found = std::ranges::find(kViews, baseName(n.target), &ViewOp::name);
-  return found == std::end(kViews) ? nullptr : found;
-}
-
 // "aten.add_.Tensor" -> "aten.add.Tensor"; empty for ops that change nothing.
 std::string functionalName(const std::string& target) {
-  const std::string_view base = baseName(target);
+  const std::string_view base = withoutOverload(target);
   if (!base.starts_with("aten.") || !base.ends_with('_') || base.ends_with("__")) return "";
   return std::string(base.substr(0, base.size() - 1)) + target.substr(base.size());
 }
 
-const ImportArgument* argument(const ImportNode& n, std::string_view name) {
-  const auto found = std::ranges::find(n.arguments, name, &ImportArgument::name);
-  return found == n.arguments.end() ? nullptr : &*found;
+// Ops that return their results in tensors that they are given: "aten.mul.out" -> "aten.mul.default". Empty for
+// others.
+std::string withoutOut(const std::string& target) {
+  constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
+      {"values", "default"},      {"values_stable", "stable"},
+      {"dim_values", "dim"},      {"dim_max", "dim"},
+      {"dim_min", "dim"},         {"grad_input", "default"},
+      {"U", "default"},           {"L", "default"},
+      {"X", "default"},           {"a", "default"},
+      {"result", "default"},      {"sign", "default"},
+      {"eigenvalues", "default"}, {"eigvals", "default"},
+      {"inverse", "default"}};
+  const std::string_view base = withoutOverload(target);
+  if (!base.starts_with("aten.") || base.size() == target.size()) return "";
+  const std::string_view overload = std::string_view(target).substr(base.size() + 1);
+  const bool transposes = base == "aten.mT" || base == "aten.mH" || base == "aten.numpy_T" ||
+                          base == "aten.matrix_H"; // which have an overload "a"
+  const std::string stem = std::string(base) + ".";
+  for (const auto& [name, functional] : kOthers)
+    if (overload == name && !transposes) return stem + std::string(functional);
+  if (overload == "out" || overload.starts_with("out_")) return stem + "default";
+  if (overload.starts_with("Out")) return stem + std::string(overload.substr(3));
+  return overload.ends_with("_out") ? stem + std::string(overload.substr(0, overload.size() - 4)) : "";
 }
 
 ImportValueRef tensorArgument(const ImportNode& n, std::string_view name) {
-  const ImportArgument* a = argument(n, name);
+  const ImportArgument* a = argumentOf(n, name);
   const auto* ref = a ? std::get_if<ImportValueRef>(&a->value) : nullptr;
   return ref ? *ref : ImportValueRef();
 }
 
-int64_t integerArgument(const ImportNode& n, std::string_view name, int64_t fallback) {
-  const ImportArgument* a = argument(n, name);
-  const auto* i = a ? std::get_if<ImportInt>(&a->value) : nullptr;
-  return i && i->isNumber() ? i->number : fallback;
-}
-
 // Null: the node changes no statistics.
 const UpdatingOp* updatingOp(const ImportNode& n) {
-  const auto* op = std::ranges::find(kUpdating, baseName(n.target), &UpdatingOp::name);
+  const auto* op = std::ranges::find(kUpdating, withoutOverload(n.target), &UpdatingOp::name);
   if (op == std::end(kUpdating)) return nullptr;
-  const ImportArgument* training = argument(n, "training");
+  const ImportArgument* training = argumentOf(n, op->flag);
   const auto* flag = training ? std::get_if<bool>(&training->value) : nullptr;
   if (!op->always && (!flag || !*flag)) return nullptr;
   const bool all = std::ranges::all_of(
@@ -118,21 +79,26 @@ const UpdatingOp* updatingOp(const ImportNode& n) {
   return all ? op : nullptr;
 }
 
-// Where the user wrote an op.
-struct Origin {
-  std::string name, location;
-};
+// In-place ops that give their operand another shape. Its data is unchanged.
+bool changesShape(const std::string& target) {
+  constexpr std::string_view kOps[] = {"aten.t",       "aten.transpose", "aten.swapaxes",   "aten.swapdims",
+                                       "aten.squeeze", "aten.unsqueeze", "aten.as_strided", "aten.detach"};
+  return std::ranges::find(kOps, withoutOverload(target)) != std::end(kOps);
+}
 
 class Functionalizer {
 public:
   Functionalizer(ImportFile& file, ImportGraph& graph) : file_(file), graph_(graph) {}
 
   void run(bool carries) {
-    std::vector<ImportNode> nodes = std::move(graph_.nodes);
+    std::vector<ImportNode> nodes = withoutLists(file_, std::move(graph_.nodes));
     graph_.nodes.clear();
     for (ImportNode& n : nodes) node(std::move(n));
     for (ImportOutput& o : graph_.outputs) resolve(o.value);
-    if (carries) carryInputs();
+    if (carries)
+      carryInputs();
+    else
+      refuseChangedInputs();
   }
 
 private:
@@ -141,7 +107,21 @@ private:
     ImportNode node;   // that takes it
     size_t result = 0;
     uint64_t generation = 0; // of the root's data, when it was taken
-    bool transposed = false;
+  };
+  // Two tensors of which the import does not know whether they share memory.
+  struct Suspects {
+    uint32_t a = 0, b = 0; // roots
+    std::string op;
+  };
+  // What a tensor may miss.
+  struct Change {
+    size_t writer = 0; // a node of the graph
+    std::string why;
+  };
+  // A tensor and the result that is its next value.
+  struct Write {
+    uint32_t tensor = 0;
+    size_t result = 0;
   };
 
   // The first value of the tensor that a value is a version of.
@@ -158,7 +138,7 @@ private:
     if (const auto v = views_.find(tensor);
         v != views_.end() && v->second.generation != generations_[rootOf(tensor)]) {
       ImportNode again = v->second.node;
-      again.arguments.front().value = ImportValueRef{present(v->second.base)};
+      setViewed(again, v->second.result, ImportValueRef{present(v->second.base)});
       for (ImportValueRef& r : again.results)
         if (r.valid()) r = fresh(r.index);
       v->second.generation = generations_[rootOf(tensor)];
@@ -173,22 +153,36 @@ private:
     file_.values.push_back(std::move(v));
     return {static_cast<uint32_t>(file_.values.size() - 1)};
   }
+  std::string nameOf(uint32_t v) const { return "%" + file_.values[v].name; }
 
   void resolve(ImportValueRef& ref) {
-    if (ref.valid()) ref.index = present(tensorOf(ref.index));
+    if (!ref.valid()) return;
+    const uint32_t tensor = tensorOf(ref.index);
+    if (const auto change = stale_.find(rootOf(tensor)); change != stale_.end())
+      refuse(change->second.writer, change->second.why);
+    ref.index = present(tensor);
   }
   void resolve(ImportAttribute& a) {
     if (auto* ref = std::get_if<ImportValueRef>(&a)) resolve(*ref);
     if (auto* list = std::get_if<std::vector<ImportValueRef>>(&a))
       for (ImportValueRef& r : *list) resolve(r);
   }
+  void refuse(size_t node, const std::string& why) {
+    std::string& refused = graph_.nodes[node].refused;
+    if (refused.empty())
+      refused = why + "; import program.run_decompositions({}), which changes nothing in place";
+  }
 
   void node(ImportNode n);
-  void recordView(const ImportNode& n, const ViewOp& op, uint32_t base);
-  bool assign(uint32_t tensor, ImportValueRef value, const Origin& by);
-  std::optional<ImportNode> inverse(const View&, uint32_t base, ImportValueRef value);
-  [[nodiscard]] int64_t sizeAlong(ImportValueRef, int64_t dim) const;
+  std::vector<Write> writesOf(ImportNode&);
+  bool takeOuts(ImportNode&, std::vector<Write>&);
+  void updateStatistics(ImportNode&, std::vector<Write>&);
+  void recordViews(const ImportNode&, const std::vector<ImportArgument>& tensors);
+  void suspect(const ImportNode&, size_t result, const std::vector<ImportArgument>& tensors);
+  void assign(uint32_t tensor, ImportValueRef value, size_t writer);
+  void changed(uint32_t root, size_t writer);
   void carryInputs();
+  void refuseChangedInputs();
 
   ImportFile& file_;
   ImportGraph& graph_;
@@ -196,160 +190,153 @@ private:
   std::unordered_map<uint32_t, uint32_t> present_;     // by tensor
   std::unordered_map<uint32_t, View> views_;           // by tensor
   std::unordered_map<uint32_t, uint64_t> generations_; // by root
+  std::unordered_map<uint32_t, Change> stale_;         // by root
+  std::unordered_map<uint32_t, size_t> writers_;       // by root: the first
+  std::vector<Suspects> suspects_;
 };
 
-void Functionalizer::recordView(const ImportNode& n, const ViewOp& op, uint32_t base) {
-  const auto outer = views_.find(base);
-  const bool transposed = (outer != views_.end() && outer->second.transposed) ||
-                          op.inverse == Inverse::Same || op.inverse == Inverse::Permute ||
-                          op.inverse == Inverse::None;
-  const std::string_view name = baseName(n.target);
-  const bool maybeCopy = name == "aten.reshape" || name == "aten.flatten" || name == "aten.contiguous";
-  if (maybeCopy && outer != views_.end() && outer->second.transposed) return; // a copy
-  for (size_t i = 0; i < n.results.size(); ++i)
-    if (n.results[i].valid())
-      views_[n.results[i].index] = {base, n, i, generations_[rootOf(base)], transposed};
+// `tensors`: the arguments as the file has them, before they became present values.
+void Functionalizer::recordViews(const ImportNode& n, const std::vector<ImportArgument>& tensors) {
+  ImportNode named;
+  named.arguments = tensors;
+  for (size_t i = 0; i < n.results.size(); ++i) {
+    const Aliasing aliasing = aliasingOf(file_, n, i);
+    if (aliasing == Aliasing::Unknown) suspect(n, i, tensors);
+    if (aliasing != Aliasing::View) continue;
+    const uint32_t base = tensorOf(viewedBy(named, i).index);
+    views_[n.results[i].index] = {base, n, i, generations_[rootOf(base)]};
+  }
+}
+
+void Functionalizer::suspect(const ImportNode& n, size_t result, const std::vector<ImportArgument>& tensors) {
+  const auto with = [&](ImportValueRef operand) {
+    if (!operand.valid()) return;
+    const std::optional<Type>&from = file_.values[operand.index].type,
+          &to = file_.values[n.results[result].index].type;
+    if (from && to && from->dtype != to->dtype) return; // a new tensor
+    suspects_.push_back(
+        {rootOf(tensorOf(operand.index)), n.results[result].index, n.written.empty() ? n.target : n.written});
+  };
+  for (const ImportArgument& a : tensors) {
+    if (const auto* ref = std::get_if<ImportValueRef>(&a.value)) with(*ref);
+    if (const auto* list = std::get_if<std::vector<ImportValueRef>>(&a.value))
+      for (const ImportValueRef ref : *list) with(ref);
+  }
+}
+
+// Turns an op with out= arguments into one without.
+bool Functionalizer::takeOuts(ImportNode& n, std::vector<Write>& writes) {
+  const std::string functional = withoutOut(n.target);
+  if (functional.empty() || n.arguments.size() < n.results.size()) return false;
+  const size_t first = n.arguments.size() - n.results.size();
+  for (size_t i = 0; i < n.results.size(); ++i) {
+    const auto* out = std::get_if<ImportValueRef>(&n.arguments[first + i].value);
+    if (!out || !out->valid()) {
+      n.refused = "returns its results in arguments that are not tensors";
+      return false;
+    }
+    if (n.results[i].valid()) writes.push_back({tensorOf(out->index), i});
+  }
+  n.arguments.resize(first);
+  if (n.written.empty()) n.written = n.target;
+  n.target = functional;
+  return true;
+}
+
+void Functionalizer::updateStatistics(ImportNode& n, std::vector<Write>& writes) {
+  const UpdatingOp* op = updatingOp(n);
+  if (!op) return;
+  n.target = op->functional;
+  for (const std::string_view name : op->statistics) {
+    if (name.empty()) continue;
+    const ImportValueRef old = tensorArgument(n, name);
+    writes.push_back({tensorOf(old.index), n.results.size()});
+    n.results.push_back(fresh(old.index));
+  }
+}
+
+// Gives the node the name of the op that changes nothing. Returns what it changed.
+std::vector<Functionalizer::Write> Functionalizer::writesOf(ImportNode& n) {
+  std::vector<Write> writes;
+  if (takeOuts(n, writes)) {
+    for (const Write& w : writes) tensors_[n.results[w.result].index] = w.tensor;
+    return writes;
+  }
+  updateStatistics(n, writes);
+  const ImportValueRef self = tensorArgument(n, "self");
+  const std::string functional = functionalName(n.target);
+  if (functional.empty() || !self.valid() || n.results.size() != 1 || !n.results[0].valid()) return writes;
+  if (n.written.empty()) n.written = n.target;
+  n.target = functional;
+  if (aliasingOf(file_, n, 0) == Aliasing::View && changesShape(n.target)) return writes; // aten.t_
+  tensors_[n.results[0].index] = tensorOf(self.index);
+  writes.push_back({tensorOf(self.index), 0});
+  return writes;
 }
 
 void Functionalizer::node(ImportNode n) {
-  const ImportValueRef self = tensorArgument(n, "self");
-  const uint32_t tensor = self.valid() ? tensorOf(self.index) : 0;
-  std::vector<std::pair<uint32_t, size_t>> updated; // statistics, results
-  if (const UpdatingOp* op = updatingOp(n)) {
-    n.target = op->functional;
-    for (const std::string_view name : op->statistics) {
-      if (name.empty()) continue;
-      const ImportValueRef old = tensorArgument(n, name);
-      updated.emplace_back(tensorOf(old.index), n.results.size());
-      n.results.push_back(fresh(old.index));
-    }
-  }
+  const std::vector<ImportArgument> tensors = n.arguments;
+  const std::vector<Write> writes = writesOf(n);
   for (ImportArgument& a : n.arguments) resolve(a.value);
-  const ViewOp* view = viewOp(n);
-  const std::string functional = view ? "" : functionalName(n.target);
-  if (view && self.valid() && !n.arguments.empty() && n.arguments.front().name == "self")
-    recordView(n, *view, tensor);
-  const bool changes = !functional.empty() && self.valid() && n.results.size() == 1 && n.results[0].valid();
-  if (changes) n.target = functional;
+  if (writes.empty()) recordViews(n, tensors);
   const std::vector<ImportValueRef> results = n.results;
-  const Origin origin{n.name, n.location};
   graph_.nodes.push_back(std::move(n));
-  const size_t at = graph_.nodes.size() - 1;
-  if (changes) {
-    tensors_[results[0].index] = tensor;
-    if (!assign(tensor, results[0], origin)) graph_.nodes[at].target += " (of a view)";
-  }
-  for (const auto& [statistics, result] : updated) (void)assign(statistics, results[result], origin);
+  const size_t writer = graph_.nodes.size() - 1;
+  for (const Write& w : writes) assign(w.tensor, results[w.result], writer);
 }
 
-// The tensor has a new value, and so have those that it views. False if a view has no inverse.
-bool Functionalizer::assign(uint32_t tensor, ImportValueRef value, const Origin& by) {
+// The tensor has a new value, and so have those that it views.
+void Functionalizer::assign(uint32_t tensor, ImportValueRef value, size_t writer) {
   present_[tensor] = value.index;
   const auto v = views_.find(tensor);
-  if (v == views_.end()) {
-    ++generations_[tensor];
-    return true;
-  }
-  auto back = inverse(v->second, present(v->second.base), value);
-  if (!back) return false;
-  back->name = by.name, back->location = by.location;
-  const ImportValueRef result = fresh(v->second.base);
-  back->results = {result};
-  graph_.nodes.push_back(*std::move(back));
+  if (v == views_.end()) return changed(tensor, writer);
   const uint32_t base = v->second.base;
-  const bool good = assign(base, result, by);
+  std::vector<ImportNode> back =
+      writtenBack(file_, v->second.node, v->second.result, ImportValueRef{present(base)}, value);
+  if (back.empty())
+    return refuse(writer, "changes " + nameOf(tensor) + ", a view of " + nameOf(base) + " by '" +
+                              v->second.node.target + "', which is not written back to it");
+  const ImportValueRef result = fresh(base);
+  back.back().results = {result};
+  for (ImportNode& n : back) {
+    n.name = graph_.nodes[writer].name, n.location = graph_.nodes[writer].location;
+    graph_.nodes.push_back(std::move(n));
+  }
+  assign(base, result, writer);
   views_[tensor].generation = generations_[rootOf(tensor)];
-  return good;
 }
 
-// The size of a dim, where it is declared as a number; else -1.
-int64_t Functionalizer::sizeAlong(ImportValueRef v, int64_t dim) const {
-  const std::optional<Type> t = v.valid() ? file_.values[v.index].type : std::nullopt;
-  if (!t) return -1;
-  const auto rank = static_cast<int64_t>(t->rank());
-  const int64_t d = dim < 0 ? dim + rank : dim;
-  if (d < 0 || d >= rank || !t->dims[static_cast<size_t>(d)].isStatic()) return -1;
-  return t->dims[static_cast<size_t>(d)].value();
-}
-
-// The permutation that undoes that of a view; empty if it is malformed.
-static std::vector<ImportInt> undone(const ImportNode& view) {
-  const ImportArgument* dims = argument(view, "dims");
-  const auto* list = dims ? std::get_if<std::vector<ImportInt>>(&dims->value) : nullptr;
-  if (!list) return {};
-  std::vector<ImportInt> back(list->size());
-  const auto rank = static_cast<int64_t>(list->size());
-  for (size_t i = 0; i < list->size(); ++i) {
-    const int64_t d = (*list)[i].number < 0 ? (*list)[i].number + rank : (*list)[i].number;
-    if (d < 0 || d >= rank) return {};
-    back[static_cast<size_t>(d)] = ImportInt(static_cast<int64_t>(i));
-  }
-  return back;
-}
-
-std::optional<ImportNode> Functionalizer::inverse(const View& view, uint32_t base, ImportValueRef value) {
-  const ViewOp* op = viewOp(view.node);
-  ImportNode n;
-  const auto scatter = [&](const char* target, std::initializer_list<std::string_view> kept) {
-    n.target = target;
-    n.arguments = {{"self", ImportValueRef{base}}, {"src", value}};
-    for (const std::string_view name : kept)
-      if (const ImportArgument* a = argument(view.node, name)) n.arguments.push_back(*a);
-    return n;
-  };
-  const auto slice = [&](int64_t dim, int64_t start, int64_t length) {
-    scatter("aten.slice_scatter.default", {});
-    n.arguments.push_back({"dim", ImportInt(dim)});
-    n.arguments.push_back({"start", ImportInt(start)});
-    n.arguments.push_back({"end", ImportInt(start + length)});
-    return n;
-  };
-  switch (op->inverse) {
-  case Inverse::None: return std::nullopt;
-  case Inverse::Reshape:
-    n.target = "aten.reshape.default";
-    n.arguments = {{"self", value}};
-    return n;
-  case Inverse::Same:
-    n = view.node;
-    n.arguments.front().value = value;
-    return n;
-  case Inverse::Permute:
-    n.target = "aten.permute.default";
-    n.arguments = {{"self", value}, {"dims", undone(view.node)}};
-    return n;
-  case Inverse::Slice: return scatter("aten.slice_scatter.default", {"dim", "start", "end", "step"});
-  case Inverse::Select: return scatter("aten.select_scatter.default", {"dim", "index"});
-  case Inverse::Diagonal: return scatter("aten.diagonal_scatter.default", {"offset", "dim1", "dim2"});
-  case Inverse::Narrow: {
-    const int64_t start = integerArgument(view.node, "start", -1),
-                  length = integerArgument(view.node, "length", -1);
-    if (start < 0 || length < 0) return std::nullopt;
-    return slice(integerArgument(view.node, "dim", 0), start, length);
-  }
-  case Inverse::Unbind:
-    scatter("aten.select_scatter.default", {"dim"});
-    if (!argument(view.node, "dim")) n.arguments.push_back({"dim", ImportInt(0)});
-    n.arguments.push_back({"index", ImportInt(static_cast<int64_t>(view.result))});
-    return n;
-  case Inverse::Split: {
-    const int64_t dim = integerArgument(view.node, "dim", 0);
-    int64_t start = 0;
-    for (size_t i = 0; i < view.result; ++i) {
-      const int64_t size = sizeAlong(view.node.results[i], dim);
-      if (size < 0) return std::nullopt;
-      start += size;
+// Tensors that may share the root's memory no longer have a known value.
+void Functionalizer::changed(uint32_t root, size_t writer) {
+  ++generations_[root];
+  writers_.try_emplace(root, writer);
+  std::vector<uint32_t> next{root};
+  for (size_t i = 0; i < next.size(); ++i)
+    for (const Suspects& s : suspects_) {
+      const uint32_t a = rootOf(s.a), b = rootOf(s.b);
+      if (a != next[i] && b != next[i]) continue;
+      const uint32_t other = a == next[i] ? b : a;
+      if (std::ranges::find(next, other) != next.end()) continue;
+      next.push_back(other);
+      stale_.try_emplace(other, Change{writer, "changes " + nameOf(root) + ", which shares memory with " +
+                                                   nameOf(other) + " if '" + s.op + "' returns a view, and " +
+                                                   nameOf(other) + " is read later"});
     }
-    const int64_t size = sizeAlong(view.node.results[view.result], dim);
-    return size < 0 ? std::nullopt : std::optional(slice(dim, start, size));
+}
+
+void Functionalizer::refuseChangedInputs() {
+  for (const ImportInput& input : graph_.inputs) {
+    if (!input.value.valid()) continue;
+    const auto writer = writers_.find(input.value.index);
+    if (writer != writers_.end())
+      refuse(writer->second, "changes " + nameOf(input.value.index) + ", an input of a nested graph");
   }
-  }
-  return std::nullopt;
 }
 
 void Functionalizer::carryInputs() {
   std::vector<ImportOutput> carried;
   for (size_t i = 0; i < graph_.inputs.size(); ++i) {
+    if (!graph_.inputs[i].value.valid()) continue;
     const uint32_t input = graph_.inputs[i].value.index;
     const uint32_t now = present(tensorOf(input));
     const bool given =

@@ -40,7 +40,7 @@ private:
   ImportValueRef value(Names&, const std::string& name);
   ImportInt size(Names&, const std::string& name);
   std::optional<Type> typeOf(const json& meta, std::string& why);
-  static bool isRowMajor(const json& meta, const std::vector<Dim>& dims);
+  void readStrides(const json& meta, ImportValue&);
   void node(Names&, const TorchNames&, const json&, ImportGraph&);
   bool results(Names&, const json& output, std::vector<ImportValueRef>& out);
   void inputs(Names&, const json& list, ImportGraph&);
@@ -100,19 +100,28 @@ std::optional<Type> ProgramReader::typeOf(const json& meta, std::string& why) {
   return out;
 }
 
-// Symbolic strides count as row-major. Those of dims of size 1 say nothing.
-bool ProgramReader::isRowMajor(const json& meta, const std::vector<Dim>& dims) {
+// Sets what the strides say. Symbolic ones count as row-major. Those of dims of size 1 say nothing.
+void ProgramReader::readStrides(const json& meta, ImportValue& v) {
   const json* strides = findMember(meta, "strides");
-  if (!strides || !strides->is_array() || strides->size() != dims.size()) return true;
-  int64_t expected = 1;
-  for (size_t i = dims.size(); i-- > 0;) {
-    const auto [key, written] = unionOf((*strides)[i]);
-    if (key == "as_expr" || !dims[i].isStatic()) return true;
-    if (dims[i].value() == 1) continue;
-    if (integerOf(*written) != expected) return false;
-    expected *= std::max<int64_t>(dims[i].value(), 1); // (of a type whose bytes fit)
+  const std::vector<Dim>& dims = v.type->dims;
+  if (!strides || !strides->is_array() || strides->size() != dims.size()) return;
+  v.strides.emplace();
+  for (const json& j : *strides) {
+    const auto [key, written] = unionOf(j);
+    v.strides->push_back(key == "as_expr"
+                             ? symbols_.read(stringOf(memberOf(*written, "expr_str"), "a stride"))
+                             : ImportInt(integerOf(*written)));
   }
-  return true;
+  v.contiguous = true;
+  std::optional<Dim> expected = Dim(1);
+  for (size_t i = dims.size(); i-- > 0;) {
+    const ImportInt& s = (*v.strides)[i];
+    if (dims[i] == Dim(1)) continue;
+    const bool equal = expected && s.expression.empty() && (s.size ? *s.size : Dim(s.number)) == *expected;
+    v.contiguous &= equal;
+    if (s.isNumber() && expected && expected->isStatic() && dims[i].isStatic() && !equal) v.rowMajor = false;
+    if (expected && dims[i] != Dim(0)) expected = symbols_.product(*expected, dims[i]);
+  }
 }
 
 ImportValueRef ProgramReader::value(Names& names, const std::string& name) {
@@ -122,7 +131,9 @@ ImportValueRef ProgramReader::value(Names& names, const std::string& name) {
   v.name = name;
   if (const json* meta = findMember(*names.tensors, name.c_str())) {
     v.type = typeOf(*meta, v.unsupported);
-    v.rowMajor = v.type && isRowMajor(*meta, v.type->dims);
+    v.rowMajor = v.type.has_value();
+    if (v.type) readStrides(*meta, v);
+    if (const json* device = findMember(*meta, "device")) v.device = device->dump();
   }
   return {found->second};
 }
@@ -274,7 +285,8 @@ void ProgramReader::inputSpec(const json& spec, ImportInput& input) {
       input.name = stringOf(memberOf(*written, key), "a name");
       input.weight = true;
     }
-  if (kind == "custom_obj" || kind == "token") malformed("has an input of the kind " + std::string(kind));
+  if (kind == "token") input.value = {}; // orders ops with effects, of which dtc keeps none
+  if (kind == "custom_obj") malformed("has an input of the kind custom_obj");
 }
 
 void ProgramReader::outputSpec(const json& spec, const ImportGraph& g, ImportOutput& output) {
@@ -293,7 +305,7 @@ void ProgramReader::outputSpec(const json& spec, const ImportGraph& g, ImportOut
   }
   if (kind == "gradient_to_parameter")
     output.name = "grad." + stringOf(memberOf(*written, "parameter_name"), "a name");
-  if (kind == "token") malformed("has an output of the kind token");
+  if (kind == "token") output.value = std::monostate();
 }
 
 void ProgramReader::signature(const json& signature, const json& graph, uint32_t main) {

@@ -18,6 +18,8 @@ public:
   // A number, a product of symbols, or else the expression as text, "s17 + s77". Strings that are not such
   // expression are returned as text, too.
   [[nodiscard]] ImportInt read(std::string_view srepr);
+  // Nothing if it overflows.
+  [[nodiscard]] std::optional<Dim> product(Dim a, Dim b) { return m_.dims.mul(a, b); }
   // The symbols that expressions had so far, except those that the program computes (u0).
   [[nodiscard]] const std::set<std::string>& names() const { return names_; }
 

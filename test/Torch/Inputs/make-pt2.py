@@ -6,7 +6,8 @@
     output %y
 
 Lines before the first of these and comments are skipped. A weight may have strides and an offset into its values:
-"# fc.weight = 1 2 3 4 strides 1 2 offset 0". `graph NAME:` begins a nested graph. `returns {"a": [0, 0]}` is the
+"# fc.weight = 1 2 3 4 strides 1 2 offset 0". Other values may have strides after the type. A node without results
+is "_ = aten.…". `graph NAME:` begins a nested graph. `returns {"a": [0, 0]}` is the
 structure of the result, as JSON: lists are tuples, and other values tensors. Usage: make-pt2.py TEXT FILE [KEY=VALUE…]"""
 
 import json
@@ -75,7 +76,7 @@ class Program:
             if begun := re.fullmatch(r"graph (\w+):", line):
                 name = begun[1]
                 lines[name] = []
-            elif re.match(r"(input|output|weight|buffer|carry|returns) |%", line):
+            elif re.match(r"(input|output|weight|buffer|carry|returns) |%|_ =", line):
                 lines[name].append(line)
         self.lines = lines
         self.main = self.graph("main")
@@ -88,12 +89,12 @@ class Program:
         return g
 
     def declared(self, text, g):
-        """%x : f32[2, 3] -> x, its metadata"""
-        m = re.fullmatch(r"%([\w.]+)(?: : (\w+)(?:\[(.*)\])?)?", text.strip())
+        """%x : f32[2, 3] strides 1 2 -> x, its metadata"""
+        m = re.fullmatch(r"%([\w.]+)(?: : (\w+)(?:\[(.*)\])?)?(?: strides ([\d ]+))?", text.strip())
         if m[2] == "sym":
             g["sym_int_values"][m[1]] = size(m[3])
             return m[1], None
-        meta = tensor_meta(m[2], split(m[3] or "")) if m[2] else None
+        meta = tensor_meta(m[2], split(m[3] or ""), m[4] and [int(s) for s in m[4].split()]) if m[2] else None
         if meta:
             g["tensor_values"][m[1]] = meta
         return m[1], meta
@@ -132,7 +133,7 @@ class Program:
         results, call = line.split(" = ", 1)
         target, arguments = re.fullmatch(r"([\w.]+)\((.*)\)", call.strip()).groups()
         outputs = []
-        for r in split(results):
+        for r in split(results if results != "_" else ""):
             name, meta = self.declared(r, g)
             outputs.append({"as_tensor": {"name": name}} if name not in g["sym_int_values"] else {"as_sym_int": {"as_name": name}})
         inputs = []

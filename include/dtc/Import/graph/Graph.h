@@ -56,6 +56,9 @@ struct ImportValue {
   std::string unsupported;        // why the declared type is unsupported: "has the dtype complex32"
   std::optional<Tensor> constant; // its elements, where they are few and the file has them
   bool rowMajor = true;           // not strided otherwise, on which results of a few ops depend
+  bool contiguous = false;        // its strides are known to be row-major
+  std::optional<std::vector<ImportInt>> strides; // as the file declares them
+  std::string device;                            // as the file declares it
 };
 
 struct ImportNode {
@@ -66,6 +69,8 @@ struct ImportNode {
   std::string name;                    // of the node or its module, for `name=`: "blocks.0.mlp"
   std::string location;                // of the user's source, for `loc=`: "model.py:12"
   SourceRange range;                   // in the listing
+  std::string written;                 // the file's op, where `target` is the one that stands for it
+  std::string refused;                 // not empty: why it does not import: "changes %x, which …"
 };
 
 struct ImportInput {
@@ -76,10 +81,17 @@ struct ImportInput {
   SourceRange range;
 };
 
+// A type of which some sizes are not known: -1.
+struct DeclaredType {
+  DType dtype = DType::F32;
+  std::vector<int64_t> sizes;
+};
+
 struct ImportOutput {
   ImportAttribute value; // a value or a constant
   std::string label, name;
-  std::optional<size_t> carriedTo; // the input whose next value it is
+  std::optional<size_t> carriedTo;      // the input whose next value it is
+  std::optional<DeclaredType> declared; // as the file has it: a difference is a warning
   SourceRange range;
 };
 
