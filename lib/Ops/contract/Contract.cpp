@@ -24,6 +24,7 @@ public:
     size_t arrow = text_.find("->");
     if (arrow == std::string_view::npos) return report("expected '->' and the letters of the result");
     std::string out;
+    nameBatch(arrow);
     if (!side(text_.substr(0, arrow), out, true)) return false;
     size_t count =
         1 + static_cast<size_t>(std::count(text_.begin(), text_.begin() + static_cast<long>(arrow), ','));
@@ -52,20 +53,67 @@ private:
     return std::ranges::any_of(rule.results[0].dims,
                                [&](const DimMap& d) { return d.plain() && d.terms[0].factor == factor; });
   }
+  // Rules have `..` for batch dims that come first and are kept. Others have names, counted from the last.
+  void nameBatch(size_t arrow) {
+    const std::string_view whole = text_;
+    bool named = false, any = false;
+    for (size_t begin = 0; begin <= arrow;) {
+      const size_t end = std::min(whole.find(',', begin), arrow);
+      const std::string_view term = whole.substr(begin, end - begin);
+      const size_t at = term.find("...");
+      const auto isLetter = [](char c) { return c != ' ' && c != '.'; };
+      const size_t k = batches_.size(), letters = static_cast<size_t>(std::ranges::count_if(term, isLetter)),
+                   rank = k < q_.operandTypes.size() ? q_.type(k).rank() : 0;
+      batches_.push_back(at == term.npos || rank < letters ? 0 : rank - letters);
+      any |= at != term.npos;
+      named |= at != term.npos && term.find_first_not_of(' ') != at;
+      begin = end + 1;
+    }
+    const std::string_view result = whole.substr(arrow + 2);
+    const size_t at = result.find("...");
+    named_ = any && (named || at == result.npos || result.find_first_not_of(' ') != at);
+  }
+  // The batch dims of an operand, or of the result. A dim of size 1 next to a larger one has no name.
+  std::string batchOf(size_t operand) const {
+    if (!named_) return ".. ";
+    const size_t most = std::ranges::max(batches_),
+                 own = operand < batches_.size() ? batches_[operand] : most;
+    std::string out;
+    for (size_t i = own; i-- > 0;)
+      out += operand < batches_.size() && isBroadcast(operand, i) ? "1 " : "d" + std::to_string(i) + " ";
+    return out;
+  }
+  [[nodiscard]] Dim batchSize(size_t operand, size_t fromLast) const {
+    const size_t arrow = text_.find("->");
+    std::string_view term = std::string_view(text_).substr(0, arrow);
+    for (size_t k = 0; k < operand; ++k) term.remove_prefix(term.find(',') + 1);
+    term = term.substr(0, term.find("..."));
+    const auto before =
+        static_cast<size_t>(std::ranges::count_if(term, [](char c) { return c != ' ' && c != '.'; }));
+    return q_.type(operand).dims[before + batches_[operand] - 1 - fromLast];
+  }
+  [[nodiscard]] bool isBroadcast(size_t operand, size_t fromLast) const {
+    if (batchSize(operand, fromLast) != Dim(1)) return false;
+    for (size_t k = 0; k < batches_.size(); ++k)
+      if (fromLast < batches_[k] && batchSize(k, fromLast) != Dim(1)) return true;
+    return false;
+  }
   bool report(std::string_view what) { return q_.diags->fail(kEinsum, q_.loc, what, text_); }
   bool side(std::string_view letters, std::string& out, bool operands) {
     out += '[';
     std::string here;
+    size_t operand = 0;
     for (size_t i = 0; i < letters.size(); ++i) {
       char c = letters[i];
       if (c == ' ') continue;
       if (c == ',' && operands) {
         out += "], [";
         here.clear();
+        ++operand;
       } else if (letters.substr(i, 3) == "...") {
-        if (here.find('.') != std::string::npos || !here.empty())
-          return report("'...' must come first in an operand or result, and only once");
-        out += ".. ";
+        if (here.find('.') != std::string::npos)
+          return report("'...' is used twice in an operand or in the result");
+        out += operands ? batchOf(operand) : batchOf(batches_.size());
         here += '.';
         i += 2;
       } else if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) {
@@ -87,6 +135,8 @@ private:
   const OpQuery& q_;
   std::string_view text_;
   std::string known_;
+  std::vector<size_t> batches_; // the number of batch dims by operand
+  bool named_ = false;          // they have names
 };
 
 bool einsumRule(const OpQuery& q, Rule& rule) { return Equation(q).toRule(rule); }
@@ -187,7 +237,9 @@ void addContractOps(OpRegistry& ops) {
   einsum.samples =
       "T[4, 3], T[5, 3] {equation = \"bi,oi->bo\"}\nT[2, 4, 3], T[2, 3, 5] {equation = \"bij,bjk->bik\"}\n"
       "T[4, 3] {equation = \"ij->ji\"}\nT[4, 3] {equation = \"ij->i\"}\nT[3, 3] {equation = \"ii->i\"}\n"
-      "T[3], T[4], T[3, 4] {equation = \"i,j,ij->\"}\nT[2, 4, 3], T[3, 5] {equation = \"...i,io->...o\"}";
+      "T[3], T[4], T[3, 4] {equation = \"i,j,ij->\"}\nT[2, 4, 3], T[3, 5] {equation = \"...i,io->...o\"}\n"
+      "T[2, 3] {equation = \"...i->i\"}\nT[2, 4, 3], T[3, 5] {equation = \"i...j,jk->k...i\"}\n"
+      "T[2, 1, 3], T[4, 3] {equation = \"...i,...i->i\"}";
 
   OpRecord& linear = ops.add(contraction("linear", "x @ wᵀ + b; w is [out, in]"));
   linear.operands = "x, w, b?";
