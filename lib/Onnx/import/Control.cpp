@@ -22,13 +22,30 @@ std::vector<Expr> bound(Builder& b, std::span<const ValueId> values) {
 
 Expr asScalar(Expr x) { return reshapeTo(x, {}); }
 
+ImportResults branches(OnnxContext& c, Expr p, ImportGraphRef yes, ImportGraphRef no) {
+  return condition(
+      c.b, p, [&](Builder& in) { return c.scope.inlined(yes, {}, in); },
+      [&](Builder& in) { return c.scope.inlined(no, {}, in); });
+}
+
+// The input of the model that is the condition, or a placeholder.
+std::string conditionName(const OnnxContext& c) {
+  const auto* ref = std::get_if<ImportValueRef>(&c.node.arguments.at(0).value);
+  for (const ImportInput& input : c.file.graphs[0].inputs)
+    if (ref && input.value == *ref && !input.weight) return input.label;
+  return "INPUT";
+}
+
 ImportResults ifRow(OnnxContext& c) {
   const Expr p = asScalar(c.in(0));
   const ImportGraphRef yes = c.graph("then_branch"), no = c.graph("else_branch");
   if (const auto known = knownFlag(c, p)) return bound(c.b, c.scope.inlined(*known ? yes : no, {}, c.b));
-  return condition(
-      c.b, p, [&](Builder& in) { return c.scope.inlined(yes, {}, in); },
-      [&](Builder& in) { return c.scope.inlined(no, {}, in); });
+  try {
+    return branches(c, p, yes, no);
+  } catch (const BuildError& e) {
+    c.fail("does not match its operands: " + e.what +
+           "; one of them is imported if the condition is known: --bind " + conditionName(c) + "=FILE.npy");
+  }
 }
 
 bool names(const ImportAttribute& a, ImportValueRef v) {

@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kMaxNodes = 1u << 20; // after inlining, which can multiply
 constexpr int kMaxCalls = 64;
+constexpr int64_t kNewestOpset = 28;
 
 class Graphs {
 public:
@@ -49,6 +50,7 @@ private:
   Status declareInput(const ValueInfo&, size_t graph, Scope&);
   Dim symbolic(const std::string& name);
   void declareType(const ValueInfo&, uint32_t value);
+  static std::optional<DeclaredType> declaredType(const ValueInfo&);
   Status nodes(const std::vector<NodeProto>&, size_t graph, Scope&, const Call&);
   Status node(const NodeProto&, size_t graph, Scope&, const Call&);
   Status inlineCall(const NodeProto&, const FunctionProto&, size_t graph, Scope&, const Call&);
@@ -126,6 +128,15 @@ void Graphs::declareType(const ValueInfo& info, uint32_t value) {
   }
   out_.elements[value] = info.elementType;
   v.type = std::move(type);
+}
+
+// The dtype and shape of an output; a size that is not a number is -1. Nothing if the file does not say.
+std::optional<DeclaredType> Graphs::declaredType(const ValueInfo& info) {
+  const ElementInfo* e = findElement(info.elementType);
+  if (info.kind != ValueInfo::Tensor || !e || !e->held || !info.shape) return std::nullopt;
+  DeclaredType type{*e->held, {}};
+  for (const DimProto& d : *info.shape) type.sizes.push_back(d.value >= 0 ? d.value : -1);
+  return type;
 }
 
 Status Graphs::constantNode(size_t g, const std::string& name, Tensor value, int32_t element, Scope& scope) {
@@ -210,6 +221,11 @@ Status Graphs::node(const NodeProto& n, size_t g, Scope& scope, const Call& call
   if (++count_ > kMaxNodes)
     return inputError("the model has more than " + std::to_string(kMaxNodes) +
                       " nodes (with functions inlined)");
+  for (const std::string& output : n.outputs)
+    if (!output.empty() && scope.names.contains(output))
+      return inputError("'" + output + "' has two definitions: the second is by " +
+                        (n.name.empty() ? "an op" : "the node '" + n.name + "', an op") + " '" + n.opType +
+                        "', but each name of a graph is defined once");
   if (const TensorProto* t = constantTensor(n); t && !n.outputs.empty()) {
     if (const auto weight = weights_.find(t); weight != weights_.end()) {
       scope.names[n.outputs[0]] = weight->second;
@@ -339,9 +355,12 @@ Result<ImportAttribute> Graphs::nested(const GraphProto& g, Scope& scope, const 
 }
 
 Status Graphs::outputs(const GraphProto& g, size_t out, const Scope& scope) {
-  for (const ValueInfo& info : g.outputs)
-    file_.graphs[out].outputs.push_back(
-        {use(info.name, scope), info.name, importedName(info.name) == info.name ? "" : info.name, {}, {}});
+  for (const ValueInfo& info : g.outputs) {
+    ImportOutput& o = file_.graphs[out].outputs.emplace_back();
+    o.value = use(info.name, scope), o.label = info.name;
+    if (importedName(info.name) != info.name) o.name = info.name;
+    if (out == 0) o.declared = declaredType(info);
+  }
   return Ok{};
 }
 
@@ -391,6 +410,11 @@ Status Graphs::run() {
 Status buildProgram(const ModelProto& model, const ModelPlace& place, const ImportOptions& options, Module& m,
                     Program& out, std::vector<std::string>& symbols) {
   if (!model.graph) return inputError("the model has no graph");
+  for (const OpsetId& o : model.opsets)
+    if (isDefaultDomain(o.domain) && o.version > kNewestOpset)
+      return inputError("the model is of opset " + std::to_string(o.version) +
+                        ", but dtc reads opsets up to " + std::to_string(kNewestOpset) +
+                        ": convert it with onnx.version_converter.convert_version");
   if (model.graph->sparseInitializer >= 0)
     return inputError("byte " + std::to_string(model.graph->sparseInitializer) +
                       ": sparse initializers are not supported; store the tensor as a dense initializer");
