@@ -108,7 +108,10 @@ Status CompiledProgram::read(SourceText text, const CompileOptions& o, Module& m
     if (!bound) return bound;
     entry = m.findFunction(parse.entry);
   }
-  const Status bound = requireSizes(m, entry);
+  const Status bound =
+      requireSizes(m, entry,
+                   "bind each with the option dim (NAME=SIZE), or with the shape of an argument "
+                   "that contains it (dtc_options_set_argument_shape)");
   unboundSizes_ = !bound;
   return bound;
 }

@@ -24,6 +24,8 @@ std::string zipFormat(std::string_view content) {
   if (head.find("data.pkl") != std::string_view::npos)
     return "a PyTorch checkpoint with pickles, which dtc does not read: save the program with "
            "torch.export.save, or the weights as .safetensors";
+  if (content.rfind("PK\x05\x06"sv) == std::string_view::npos) // the list of its files, which ends an archive
+    return "a zip archive, such as a package, whose end is missing: write or copy the file again";
   return "a zip archive, which dtc does not read";
 }
 

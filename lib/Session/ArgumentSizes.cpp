@@ -50,7 +50,7 @@ Status ArgumentSizes::addDim(Dim d, int64_t size, const std::string& origin, Val
                     it->second.where + ", but " + std::to_string(one) + " in " + where);
 }
 
-Status requireSizes(const Module& m, FuncId entry) {
+Status requireSizes(const Module& m, FuncId entry, std::string_view how) {
   std::string list;
   std::unordered_set<StrId> called;
   for (FuncId f : m.order) {
@@ -70,10 +70,7 @@ Status requireSizes(const Module& m, FuncId entry) {
       if (use.op.valid()) list += " ('" + std::string(m.record(use.op).name) + "')";
     }
   if (list.empty()) return Ok{};
-  return usageError(
-      "unbound symbolic sizes: bind each with --dim NAME=SIZE, or with an input file for an argument "
-      "whose shape contains it:" +
-      list);
+  return usageError("unbound symbolic sizes: " + std::string(how) + ":" + list);
 }
 
 } // namespace dtc

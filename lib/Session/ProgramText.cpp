@@ -193,8 +193,10 @@ static bool hasMeshes(const SourceText& source, const ParseOptions& options) {
 static Status partitionedAlready(const Module& m, const ParseOptions& options) {
   const FuncId f = options.meshes.empty() ? FuncId() : partitioned(m);
   if (!f.valid() || hasMeshes(m.source, options)) return Ok{};
-  return usageError("--mesh needs a global program, but " + nameOf(m, f) +
-                    " is already partitioned (an spmd function) for other sizes");
+  return usageError(
+      "--mesh needs a global program, but " + nameOf(m, f) +
+      " is already partitioned (an spmd function) for other sizes, as the program of a package is: "
+      "compile the global program again with --mesh");
 }
 
 Status validateOverrides(const Module& m, const ParseOptions& options, const Diagnostics& diags) {

@@ -12,7 +12,7 @@ import threading
 from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
 from . import _core
-from ._errors import UsageError
+from ._errors import Error, UsageError, renamed
 from ._executable import DEFAULT_CACHE_SIZE, Executable, Source, remove_temporary
 from ._processes import joined_context
 
@@ -254,7 +254,12 @@ def compile(
         )
 
     def compile_for(shapes: Sequence[Optional[Sequence[int]]]) -> "_core.Executable":
-        return _core.compile(context, label, text, settings, [s if s is None else list(s) for s in shapes])
+        try:
+            return _core.compile(context, label, text, settings, [s if s is None else list(s) for s in shapes])
+        except Error as error:
+            if file is None or label != file.name:
+                raise
+            raise renamed(error, label, name or "<exported program>") from None  # a file of dtc's own
 
     temporaries = [t for t in (file, input_files) if t is not None]
     try:

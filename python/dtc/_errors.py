@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,15 @@ def make_error(status: int, text: str, diagnostics_json: str) -> Error:
     """The exception for a status of the C API. `diagnostics_json`: as dtc_error_json returns it."""
     diagnostics = tuple(_diagnostic(d) for d in json.loads(diagnostics_json))
     return _CLASSES.get(status, InternalError)(_in_python(text.rstrip("\n")), diagnostics)
+
+
+def renamed(error: Error, old: str, new: str) -> Error:
+    """The error with another name of the program's file."""
+
+    def changed(d: Diagnostic) -> Diagnostic:
+        return replace(d, file=new if d.file == old else d.file, message=d.message.replace(old, new), notes=tuple(map(changed, d.notes)))
+
+    return type(error)(str(error).replace(old, new), tuple(map(changed, error.diagnostics)))
 
 
 def make_command_error(status: int, text: str) -> Error:

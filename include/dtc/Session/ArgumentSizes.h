@@ -38,6 +38,8 @@ private:
 [[nodiscard]] const Type& globalTypeOf(const Module&, const FuncResult&);
 
 // Error (Usage): some symbolic sizes are unbound; the message lists each with its location.
-[[nodiscard]] Status requireSizes(const Module&, FuncId entry);
+[[nodiscard]] Status requireSizes(const Module&, FuncId entry,
+                                  std::string_view how = "bind each with --dim NAME=SIZE, or with an input "
+                                                         "file for an argument whose shape contains it");
 
 } // namespace dtc

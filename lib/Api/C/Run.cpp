@@ -1,6 +1,7 @@
 #include "Handles.h"
 
 #include "dtc/Files/TensorArchive.h"
+#include "dtc/Support/Counted.h"
 #include "dtc/Support/ElementCount.h"
 #include "dtc/Support/SmallVector.h"
 
@@ -64,8 +65,8 @@ public:
     const DeviceSlice here = program_.devices();
     const size_t perResult = run_.result_shards ? static_cast<size_t>(here.end - here.begin) : 1;
     if (run_.num_results != perResult * program_.results().size() && run_.num_results != 0)
-      return usageError("expected " + std::to_string(perResult * program_.results().size()) +
-                        " results, got " + std::to_string(run_.num_results));
+      return usageError("expected " + counted(perResult * program_.results().size(), "result") + ", got " +
+                        std::to_string(run_.num_results));
     for (size_t i = 0; i < run_.num_results; ++i) {
       if (run_.tensors) run_.tensors[i] = nullptr;
       if (run_.results && (run_.results[i].data || (run_.results[i].flags & DTC_SKIP) || !run_.tensors)) {
