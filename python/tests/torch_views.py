@@ -103,7 +103,6 @@ VIEWS = {
         lambda x: torch.meshgrid(x[0], x[1], indexing="ij")[0],
         lambda x: torch.meshgrid(x[0], x[1, :1], indexing="ij")[0],
         lambda x: torch.nn.functional.dropout(x, 0.5, False),
-        lambda x: torch.nn.functional.dropout(x, 0.0, True),
         lambda x: torch.nn.functional.alpha_dropout(x, 0.5, False),
         lambda x: torch.nn.functional.dropout1d(x, 0.5, False),
         lambda x: torch.unsafe_chunk(x, 2)[1],

@@ -88,7 +88,12 @@ template <size_t rank, bool column> ImportResults joinedAlong(ImportContext& c) 
   return concatOf(c.b, parts, rank == 3 ? 2 : first || (rank == 2 && !column) ? 0 : 1);
 }
 
-ImportResults atLeastRank(ImportContext& c) { return reshapeTo(c.tensor("self"), resultDims(c)); }
+ImportResults atLeastRank(ImportContext& c) {
+  if (!c.has("tensors")) return reshapeTo(c.tensor("self"), resultDims(c));
+  std::vector<Expr> out;
+  for (const Expr& x : c.tensors("tensors")) out.push_back(reshapeTo(x, resultDims(c, out.size())));
+  return out;
+}
 
 ImportResults flip(ImportContext& c) {
   const Expr x = c.tensor("self");
