@@ -628,14 +628,86 @@ class Torch(unittest.TestCase):
     def test_buffers(self):
         import torch
 
-        model = torch.nn.BatchNorm1d(3)
-        again = torch.nn.BatchNorm1d(3)
-        x = torch.randn(8, 3)
-        f = dtc.compile(torch.export.export(model, (x,)))
-        for _ in range(3):
-            torch.testing.assert_close(f(x), again(x))
-        torch.testing.assert_close(model.running_mean, again.running_mean)
-        self.assertEqual(int(model.num_batches_tracked), 3)
+        for kind, shape, options in ((torch.nn.BatchNorm1d, (8, 3), {}), (torch.nn.InstanceNorm1d, (2, 3, 5), {"track_running_stats": True})):
+            with self.subTest(kind=kind.__name__):
+                model, again = kind(3, **options), kind(3, **options)
+                x = torch.randn(shape)
+                f = dtc.compile(torch.export.export(model, (x,)))
+                for _ in range(3):
+                    torch.testing.assert_close(f(x), again(x))
+                torch.testing.assert_close(model.running_mean, again.running_mean)
+                torch.testing.assert_close(model.running_var, again.running_var)
+                self.assertEqual(int(model.num_batches_tracked), 3)
+
+    def test_out_arguments(self):
+        import torch
+
+        def both(f):
+            def call(x):
+                values, indices = torch.zeros(2, 3), torch.zeros(2, 3, dtype=torch.int64)
+                f(x, (values, indices))
+                return torch.cat([values, indices.float()])
+
+            return call
+
+        def one(f, *shape, part=lambda out: out):
+            def call(x):
+                out = torch.zeros(*shape)
+                f(x, part(out))
+                return out + 0
+
+            return call
+
+        def resized(x):
+            out = torch.empty(0)
+            torch.mul(x, 2, out=out)
+            return out + 0
+
+        x = torch.tensor([[3.0, 1.0, 2.0], [6.0, 5.0, 4.0]])
+        for f in (
+            both(lambda x, out: torch.sort(x, 1, out=out)),
+            both(lambda x, out: torch.sort(x, dim=1, stable=True, descending=True, out=out)),
+            both(lambda x, out: torch.topk(x, 3, 1, out=out)),
+            one(lambda x, out: torch.sum(x, 1, out=out), 2, 2, part=lambda out: out[1]),
+            one(lambda x, out: torch.mm(x, x.T, out=out), 2, 3, part=lambda out: out[:, 1:]),
+            one(lambda x, out: torch.cumsum(x, 1, out=out), 3, 2, part=lambda out: out.T),
+            one(lambda x, out: torch.div(x, 2, rounding_mode="floor", out=out), 2, 3),
+            resized,
+        ):
+            model = type("Model", (torch.nn.Module,), {"forward": lambda self, x, f=f: f(x)})()
+            torch.testing.assert_close(dtc.compile(torch.export.export(model, (x,)), opt_level=0)(x), f(x))
+
+    def test_bits(self):
+        """view(dtype) keeps the bytes."""
+        import torch
+
+        x = torch.randn(2, 8)
+        for to in (torch.int32, torch.int16, torch.uint8, torch.float16, torch.bfloat16, torch.int64, torch.float64, torch.complex64):
+            with self.subTest(to=to):
+                model = type("Model", (torch.nn.Module,), {"forward": lambda self, x, to=to: x.view(to)})()
+                got = dtc.compile(torch.export.export(model, (x,)), opt_level=0)(x)
+                self.assertEqual(got.dtype, to)
+                self.assertTrue(torch.equal(got.view(torch.uint8), x.view(torch.uint8)))
+
+    def test_checks_with_effects(self):
+        """Core ATen has tokens for checks of data."""
+        import torch
+
+        model = type("Model", (torch.nn.Module,), {"forward": lambda self, x: torch.linalg.cholesky(x)})()
+        x = torch.eye(3) * 4
+        torch.testing.assert_close(dtc.compile(torch.export.export(model, (x,)).run_decompositions())(x), torch.eye(3) * 2)
+
+    def test_names_in_errors(self):
+        """An exported program has no file of the user's."""
+        import torch
+
+        model = type("Model", (torch.nn.Module,), {"forward": lambda self, x: torch.linalg.ldl_factor(x)[0]})()
+        program = torch.export.export(model, (torch.eye(3),))
+        for name in (None, "model"):
+            with self.assertRaises(dtc.ProgramError) as caught:
+                dtc.compile(program, name=name)
+            self.assertEqual(caught.exception.diagnostics[0].file, name or "<exported program>")
+            self.assertRegex(str(caught.exception), f"^{name or '<exported program>'}:3:")
 
     def writes(self, view, z):
         """Programs that write through a view and read its base, and the other way round."""

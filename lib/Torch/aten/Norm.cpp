@@ -90,7 +90,19 @@ ImportResults instanceNorm(ImportContext& c) {
   const std::vector<int64_t> d = allDims(x.rank(), 2);
   const Expr mean = ops::mean(x, {.dims = d, .keepdim = true});
   const Expr variance = ops::var(x, {.dims = d, .keepdim = true, .correction = 0});
-  return affine((x - mean) * ops::rsqrt(variance + eps), wide(weight), wide(bias));
+  const Expr y = affine((x - mean) * ops::rsqrt(variance + eps), wide(weight), wide(bias));
+  if (c.node.results.size() < 3) return y;
+  // makeFunctional's aten.instance_norm.functional: y, running_mean, running_var
+  const double momentum = c.real("momentum", 0.1);
+  const Dims flat{channels[1]};
+  const auto next = [&](const char* name, Expr now) {
+    std::vector<int64_t> others = d;
+    others.insert(others.begin(), 0);
+    const Expr old = c.tensor(name), each = reshapeTo(ops::mean(now, {.dims = others}), flat);
+    return old * (1 - momentum) + each.as(old.dtype()) * momentum;
+  };
+  const Expr unbiased = ops::var(x, {.dims = d, .keepdim = true, .correction = 1});
+  return {y, next("running_mean", mean), next("running_var", unbiased)};
 }
 
 // --- batch_norm ---

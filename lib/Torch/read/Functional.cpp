@@ -1,6 +1,7 @@
 #include "read/Functional.h"
 
 #include "read/Foreach.h"
+#include "read/Inline.h"
 #include "read/Views.h"
 
 #include <algorithm>
@@ -21,6 +22,7 @@ constexpr std::array<std::string_view, 4> kMoments = {"running_mean", "running_v
                                           kObserved = {"running_min", "running_max", "scale", "zero_point"};
 constexpr UpdatingOp kUpdating[] = {
     {"aten.batch_norm", "aten.batch_norm.functional", false, kMoments},
+    {"aten.instance_norm", "aten.instance_norm.functional", false, kMoments, "use_input_stats"},
     {"aten.native_batch_norm", "aten._native_batch_norm_legit_functional.default", false, kMoments},
     {"aten._native_batch_norm_legit", "aten._native_batch_norm_legit_functional.default", false, kMoments},
     {"aten._batch_norm_with_update", "aten._batch_norm_with_update_functional.default", true, kMoments},
@@ -91,7 +93,7 @@ public:
   Functionalizer(ImportFile& file, ImportGraph& graph) : file_(file), graph_(graph) {}
 
   void run(bool carries) {
-    std::vector<ImportNode> nodes = withoutLists(file_, std::move(graph_.nodes));
+    std::vector<ImportNode> nodes = withoutLists(file_, withoutRegions(file_, std::move(graph_.nodes)));
     graph_.nodes.clear();
     for (ImportNode& n : nodes) node(std::move(n));
     for (ImportOutput& o : graph_.outputs) resolve(o.value);
@@ -246,6 +248,7 @@ bool Functionalizer::takeOuts(ImportNode& n, std::vector<Write>& writes) {
 void Functionalizer::updateStatistics(ImportNode& n, std::vector<Write>& writes) {
   const UpdatingOp* op = updatingOp(n);
   if (!op) return;
+  if (n.written.empty()) n.written = n.target;
   n.target = op->functional;
   for (const std::string_view name : op->statistics) {
     if (name.empty()) continue;
