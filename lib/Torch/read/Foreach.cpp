@@ -28,7 +28,7 @@ std::string opName(std::string_view foreach) {
   std::string op(foreach.substr(kPrefix.size()));
   if (op.starts_with("maximum")) op.replace(0, 7, "clamp_min");
   if (op.starts_with("minimum")) op.replace(0, 7, "clamp_max");
-  return op == "norm" ? "linalg_vector_norm" : op;
+  return foreach == "aten._foreach_norm" ? "linalg_vector_norm" : op;
 }
 
 template <class T> bool takeElement(ImportAttribute& a, size_t i) {
