@@ -71,6 +71,18 @@ def log_of_lines(folder):
     return (folder / "log.jsonl").read_text().splitlines()
 
 
+def train_with_stub(runs, folder, victim, settings, steps, *flags):
+    """A run of 2 processes, of which one has the stub of a disk, with these settings."""
+    (folder / "preload.sh").write_text(
+        f'[ "$OMPI_COMM_WORLD_RANK" = {victim} ] && export LD_PRELOAD={runs.context.build}/stub/libdtc-writes.so.1 '
+        f'DTC_FAIL_BELOW={folder}/run/.writing {settings}\nexec "$@"\n')
+    inputs = [word for text in INPUTS for word in ("--input", text)]
+    return runs.mpirun(
+        "-n", 2, "-wdir", folder, "sh", "preload.sh", runs.context.dtc, "run", "../train.dt", *inputs,
+        *train_flags("--data", 0), "--loop", steps, "--reduction-order", "fixed", "--checkpoint", "run",
+        "--checkpoint-every", 2, *flags, "--comm", "mpi")
+
+
 def full_disk(runs):
     """A process that cannot write its part: one message, the older checkpoints stay, and nothing else."""
     stub = runs.context.build / "stub" / "libdtc-writes.so.1"
@@ -82,18 +94,22 @@ def full_disk(runs):
         if victim == 0:  # each process counts its own calls: both fail
             code, out, err = train(runs, folder.name, 2, 6, "--resume", mpi=[*mpi, "-x", "DTC_FAIL_WRITE=9"])
         else:
-            (folder / "preload.sh").write_text(
-                f'[ "$OMPI_COMM_WORLD_RANK" = 1 ] && export LD_PRELOAD={stub} DTC_FAIL_BELOW={folder}/run/.writing '
-                'DTC_FAIL_AFTER=1 DTC_FAIL_WRITE=9\nexec "$@"\n')
-            inputs = [word for text in INPUTS for word in ("--input", text)]
-            code, out, err = runs.mpirun(
-                "-n", 2, "-wdir", folder, "sh", "preload.sh", runs.context.dtc, "run", "../train.dt", *inputs,
-                *train_flags("--data", 0), "--loop", 6, "--reduction-order", "fixed", "--checkpoint", "run",
-                "--checkpoint-every", 2, "--resume", "--comm", "mpi")
+            code, out, err = train_with_stub(runs, folder, 1, "DTC_FAIL_AFTER=1 DTC_FAIL_WRITE=9", 6, "--resume")
         left = sorted(p.name for p in (folder / "run").iterdir())
         told = err.count("error: ") == 1 and re.search(rf"error: (rank {victim} on \S+: )?cannot write '[^']*state.safetensors'", err)
         runs.expect(f"full disk of rank {victim}", good[0] == 0 and code == 3 and told and left == [".lock", "step-00000002"],
                     f"code {code}, {left}\n{err[-2000:]}")
+
+
+def stopped(runs):
+    """A process that stops while it writes a checkpoint: one message, for the checkpoint of the last step too."""
+    for victim in (0, 1):
+        for steps in (2, 50):
+            folder = runs.folder / f"stopped-{victim}-{steps}"
+            folder.mkdir()
+            code, _, err = train_with_stub(runs, folder, victim, "DTC_STOP_WRITE=5", steps, "--comm-timeout", 2)
+            told = err.count("error: ") == 1 and re.search(rf"no answer from rank {victim} on ", err)
+            runs.expect(f"a checkpoint of {steps} steps, without rank {victim}", code == 3 and told, f"code {code}\n{err[-2000:]}")
 
 
 def interrupted(runs):
@@ -245,4 +261,4 @@ def checks(runs):
     if not shutil.which("pgrep"):
         return [checkpoints, results, recipes]
     stub = (runs.context.build / "stub" / "libdtc-writes.so.1").exists()
-    return [checkpoints, interrupted, results, recipes] + [full_disk, reads] * stub
+    return [checkpoints, interrupted, results, recipes] + [full_disk, stopped, reads] * stub

@@ -1,9 +1,11 @@
 // A disk that fails, to be preloaded: of the calls that write below the folder DTC_FAIL_BELOW (creating, writing, flushing, closing and
 // renaming files and folders), the one of number DTC_FAIL_WRITE fails, counted from 1 over the whole process, and with DTC_FAIL_AFTER=1
 // every later one too, as on a full disk. A failing write first writes a half. What failed is told on standard error.
+// At the call of number DTC_STOP_WRITE the process stops, as by SIGSTOP.
 // At its end a process tells how many bytes it has read from files whose path begins with DTC_COUNT_READS.
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -43,7 +45,9 @@ bool below(int fd) { return *setting("DTC_FAIL_BELOW") && begins(fd, setting("DT
 bool failsNow(const char* call) {
   static const long at = std::strtol(setting("DTC_FAIL_WRITE"), nullptr, 10);
   static const bool after = *setting("DTC_FAIL_AFTER") == '1';
+  static const long stop = std::strtol(setting("DTC_STOP_WRITE"), nullptr, 10);
   const long n = ++count;
+  if (n == stop) (void)raise(SIGSTOP);
   if (at == 0 || n < at || (n > at && !after)) return false;
   if (n == at) {
     char line[64];

@@ -68,8 +68,10 @@ Status Job::start(const Module& scheduled, const std::string& files, Communicato
 }
 
 // The first process that answers says why. Process 0 is not that one if it was stopped for a while.
-void Job::failed(Environment& env) const {
-  if (!processes_->failure() && processes_->speaker() != processes_->rank()) env.mute();
+void Job::failed(Environment& env) {
+  if (processes_->failure()) return;
+  failureTold_ = true;
+  if (processes_->speaker() != processes_->rank()) env.mute();
 }
 
 // Messages of a run may be in flight, so MPI cannot be ended in order.
@@ -97,7 +99,10 @@ int Job::finish(Environment& env, int code) {
     const bool ends = phase_ == Phase::Loading && code != 0;
     const auto codes = processes_->round(std::to_string(code), ends ? &problem : nullptr);
     if (codes) return maxOf(*codes);
-    if (!ends) (void)env.fail(codes.error()); // of another process
+    if (!ends && !failureTold_) {
+      failed(env);
+      (void)env.fail(codes.error()); // of another process
+    }
     if (!processes_->problem()) abort(env, kExitMachine);
   }
   return std::max(1, std::atoi(processes_->problem()->text.c_str()));

@@ -32,7 +32,7 @@ public:
   // All messages of a run have arrived.
   void ran() { phase_ = Phase::Ran; }
   // Before an error of this process is reported: mutes it if another process reports the failure.
-  void failed(Environment&) const;
+  void failed(Environment&);
   // Before another entry of the program.
   void next() { phase_ = Phase::Loading; }
   // The exit code of all processes, given that of this one.
@@ -47,6 +47,7 @@ private:
 
   std::unique_ptr<Processes> processes_;
   ProcessTransport by_;
+  bool failureTold_ = false; // this process has reported the failure of the processes, or leaves it to another
   enum class Phase : uint8_t { Loading, Running, Ran } phase_ = Phase::Loading;
 };
 
