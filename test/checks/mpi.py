@@ -128,10 +128,11 @@ def nans(runs):
     (runs.folder / "nan.dt").write_text(NANS)
     values = b"".join(struct.pack("<f", v) for v in [99, 99, 99, 99, 99, 5.5, 99, 99])
     (runs.folder / "w.raw").write_bytes(values)  # of device 2
-    for processes, folder in ((1, "nan-1"), (2, "nan-2"), (4, "nan-4")):
+    for processes, folder, of in ((1, "nan-1", ""), (2, "nan-2", r" of rank 1 on \S+"), (4, "nan-4", r" of rank 2 on \S+")):
         flags = ["--input", "w=raw:w.raw", "--checkpoint", folder, "--checkpoint-every", 4]
         code, out, err = runs.dtc(processes, "nan.dt", *flags, "--loop", 20)
-        found = re.search(r"nan.dt:3:8: error: 'log' produces the first NaN: element \[1\] of %l on device a=2", err)
+        made = r"'log' produces the first NaN: element \[1\] of %l on device a=2" + of + r" \[nan-made\]$"
+        found = re.search(r"^nan.dt:3:8: error: " + made, err, re.M)
         told = [f"note: '{folder}/step-00000006' is the state before step 7", "--loop 7 --resume --nan",
                 "error: step 7 has NaN in its loss, 'loss', or in its state"]
         runs.expect(f"NaN of {processes}", code == 1 and found and all(t in err for t in told) and err.count("error:") == 2,
@@ -140,7 +141,7 @@ def nans(runs):
         state = b"".join(struct.pack("<f", struct.unpack_from("<f", values, 4 * i)[0] - 6) for i in range(8))
         runs.expect(f"state before the NaN of {processes}", kept.endswith(state), f"{kept}")
         code, out, err = runs.dtc(processes, "nan.dt", *flags, "--loop", 7, "--resume", "--nan")
-        found = re.search(r"note: resumed after step 6\n", err) and "'log' produces the first NaN: element [1] of %l on device a=2" in err
+        found = re.search(r"note: resumed after step 6\n", err) and re.search(made, err, re.M)
         runs.expect(f"--nan of {processes}", code == 1 and found, f"code {code}\n{err}")
     code, out, err = runs.dtc(2, "nan.dt", "--input", "w=const(2)", "--nan", "--print", "loss")
     runs.expect("--nan without NaN", code == 0 and err.count("note: no NaN found") == 1, f"code {code}\n{err}")
@@ -177,6 +178,11 @@ def messages(runs):
     runs.expect("print once", code == 0 and out.splitlines() == lines, f"code {code}\n{out}{err}")
     code, out, err = runs.dtc(2, "host.dt", "--input", "*=const(0.25)", "--comm-dump", "close.json")
     runs.expect("expect_close", (folder / "close-0.json").exists() and (folder / "close-1.json").exists() and code == 1 and err.count("error:") == 1 and "element [] is 2" in err, f"code {code}\n{err}")
+    (folder / "devices.dt").write_text("mesh @m = [a=4]\nspmd func @main(%x: f32[]) -> (%x: f32[]) {\n  %me = axis_index {axes = [a]} : i32[]\n"
+                                       "  %f = convert %me {dtype = f32} : f32[]\n  expect_close %f, %x\n  return %x\n}\n")
+    for processes, of in ((1, ""), (2, r" of rank 0 on \S+"), (4, r" of rank 1 on \S+")):
+        code, out, err = runs.dtc(processes, "devices.dt", "--input", "*=zeros")
+        runs.expect(f"device of {processes}", code == 1 and re.search(rf"element \[\] is 1 where 0 is expected \(device a=1{of}\)", err), f"code {code}\n{err}")
     code, out, err = runs.dtc(2, "host.dt", "--input", "*=const(0.125)", "--trace", "t.json", "--stats")
     events = json.loads((folder / "t.json").read_text())["traceEvents"] if code == 0 else []
     devices = {e["pid"] for e in events if e.get("ph") == "X" and "all_reduce" in e["name"]}
@@ -220,6 +226,10 @@ func @main(%x: u8[2, 1] @m{d, _}, %y: u8[2] {donate = true}) -> (%l: f32[], %y: 
     failing = [runs.context.dtc, "run", folder / "host.dt", "--comm", "mpi", "--input", "*=const(3)", "--diagnostics", "json"]
     code, out, err = runs.mpirun("-n", 2, *failing)
     runs.expect("one document", code == 1 and err.count('"kind": "run-time"') == 1, f"code {code}\n{err}")
+    (folder / "two" / "p.dt").write_text(HOST_OP.replace("sum %x", "summ %x"))
+    code, out, err = runs.mpirun("-n", 1, "-wdir", folder / "one", *run, ":", "-n", 1, "-wdir", folder / "two", *run)
+    own = re.search(r"^error: rank 1 on \S+: p.dt:3:8: unknown op 'summ'; did you mean 'sum'\? \[unknown-op\]\n  %s = summ %x\n", err)
+    runs.expect("a program that one process cannot parse", code == 1 and own and err.count("error:") == 1, f"code {code}\n{err}")
     (folder / "two" / "p.dt").unlink()
     code, out, err = runs.mpirun("-n", 1, "-wdir", folder / "one", *run, ":", "-n", 1, "-wdir", folder / "two", *run)
     runs.expect("missing program", code == 1 and re.search(r"rank 1 on \S+: cannot read p.dt", err), f"code {code}\n{err}")

@@ -31,8 +31,7 @@ Result<std::unique_ptr<Job>> Job::open(Environment& env, double timeoutSeconds, 
 
 // "text" of "error: text [kind]\n"; more lines are kept.
 static std::string withoutKind(std::string text) {
-  if (text.starts_with("error: ")) text.erase(0, 7);
-  while (text.ends_with('\n')) text.pop_back();
+  text = withoutErrorWord(std::move(text));
   if (text.ends_with(']') && text.find('\n') == std::string::npos)
     text.resize(std::min(text.rfind(" ["), text.size()));
   return text;

@@ -272,7 +272,7 @@ std::optional<NanSearch::Found> NanSearch::inCollective(const StepInfo& step, in
     const std::string what = same && t->rank()
                                  ? name + indexText(element, t->shape()) + " = " + elementText(*t, element)
                                  : operandText(name, *t, std::vector<std::optional<int64_t>>(t->rank()));
-    operands.push_back(what + " on device " + deviceText(ran_.mesh(), m_.strings, p));
+    operands.push_back(what + " on device " + deviceName(p));
   }
   Found f = describe(step.id, 0, *made, {});
   f.operands = std::move(operands);
@@ -307,17 +307,21 @@ void NanSearch::afterStep(uint32_t step, int64_t device) {
   found_ = std::move(f);
 }
 
+// "dp=0 of rank 1 on node2"
+std::string NanSearch::deviceName(int64_t device) const {
+  return deviceText(ran_.mesh(), m_.strings, device) + ran_.ofProcess(device);
+}
+
 bool NanSearch::report(Diagnostics& diags) const {
-  const Mesh& mesh = ran_.mesh();
   for (const Source& s : sources_)
     diags.warning(kNanGiven, s.loc, s.what, s.nan, s.elements, s.first,
-                  mesh.numDevices() > 1 ? " on device " + deviceText(mesh, m_.strings, s.device) : "");
+                  ran_.mesh().numDevices() > 1 ? " on device " + deviceName(s.device) : "");
   if (!found_) return false;
   const Found& f = *found_;
   Diagnostic& d =
       diags.error(kNanMade, m_[f.op].loc, m_.record(f.op).name,
                   (f.element.empty() ? "" : "element " + f.element + " of ") + f.value,
-                  deviceText(mesh, m_.strings, f.device), f.iteration.empty() ? "" : ", in " + f.iteration);
+                  deviceName(f.device), f.iteration.empty() ? "" : ", in " + f.iteration);
   for (const std::string& text : f.operands) d.note(m_[f.op].loc, text);
   d.note(m_[f.op].loc,
          std::to_string(f.nan) + " of the " + std::to_string(f.elements) + " elements of " + f.value +

@@ -154,7 +154,8 @@ CheckReport checkResults(const Reference& reference, const NamedTensors& got,
       const Replica& other = (*replicas)[k];
       ResultCheck second = checkResult(reference, other.value, i, name, options[i]);
       if (second.report.pass) continue;
-      second.report.reason = "on device " + std::to_string(other.coordinate) + ", " + second.report.reason;
+      second.report.reason = "on device " + std::to_string(other.coordinate) +
+                             ran->ofProcess(other.coordinate) + ", " + second.report.reason;
       r = std::move(second);
     }
     report.pass = report.pass && r.report.pass;

@@ -91,7 +91,7 @@ public:
   }
   int64_t inProcess0(int64_t ns) const override { return clocks_.inProcess0(ns); }
   std::string processOf(int64_t coordinate) const override {
-    return processes_.name(static_cast<int>(coordinate / perProcess_));
+    return processes_.size() == 1 ? "" : processes_.name(static_cast<int>(coordinate / perProcess_));
   }
   Result<std::vector<std::string>> gather(std::string_view mine) override { return processes_.gather(mine); }
   Result<std::vector<std::string>> gatherToAll(std::string_view mine) override {

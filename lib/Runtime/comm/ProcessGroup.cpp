@@ -11,10 +11,7 @@ const std::string kLeaves = "the end";
 
 // "0 text": a kind of error, and what it says.
 std::string textOf(const Error& error) {
-  std::string text = error.message;
-  if (text.starts_with("error: ")) text.erase(0, 7);
-  while (text.ends_with('\n')) text.pop_back();
-  return std::to_string(error.kind) + " " + text;
+  return std::to_string(error.kind) + " " + withoutErrorWord(error.message);
 }
 
 Error errorIn(const std::string& text, const std::string& process) {

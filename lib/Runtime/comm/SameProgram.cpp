@@ -35,6 +35,15 @@ std::string firstDifference(const Processes& processes, const std::vector<std::s
   return line(0, first) + line(rank, other);
 }
 
+std::string withoutErrorWord(std::string text) {
+  constexpr std::string_view kWord = "error: ";
+  if (text.starts_with(kWord)) text.erase(0, kWord.size());
+  const size_t after = text.find(": " + std::string(kWord));
+  if (after < text.find('\n')) text.erase(after + 2, kWord.size());
+  while (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
 int threadsOfProcess(const Processes& processes) {
   const int cores = availableCores();
   const bool bound = cores < sysconf(_SC_NPROCESSORS_ONLN); // to cores of its own

@@ -445,6 +445,10 @@ std::string Executable::processOf(int64_t coordinate) const {
   return impl_->backend.communicator().processOf(coordinate);
 }
 
+std::string Executable::ofProcess(int64_t coordinate) const {
+  return impl_->backend.communicator().ofProcess(coordinate);
+}
+
 Result<std::vector<Replica>> Executable::replicas(size_t i) const {
   const Impl& x = *impl_;
   const FuncResult& r = x.entry().results[i];

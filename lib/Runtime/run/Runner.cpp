@@ -573,7 +573,8 @@ Status performHostOp(Module& m, const Program& program, Backend& backend, const 
           return s;
         continue;
       }
-      return Error{held.error().kind, held.error().message + (device.empty() ? "" : " (" + device + ")")};
+      const std::string where = " (" + device + backend.communicator().ofProcess(p) + ")";
+      return Error{held.error().kind, held.error().message + (device.empty() ? "" : where)};
     }
     const std::string begin = device.empty() ? "" : device + ": ";
     if (hooks.print) hooks.print(hooks.printSelf, begin + printedText(m, step.op, mine) + "\n");

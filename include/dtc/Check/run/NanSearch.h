@@ -57,6 +57,7 @@ private:
   [[nodiscard]] Found describe(OpId op, size_t result, const Tensor& value,
                                const std::vector<Tensor>& operands) const;
   [[nodiscard]] std::string iterations(int64_t device) const;
+  [[nodiscard]] std::string deviceName(int64_t device) const;
 
   Module& m_;
   FuncId func_;

@@ -58,6 +58,11 @@ public:
   virtual void dump() {}
   // Names the process that runs a device, "rank 2 on node7"; empty if there is one process.
   [[nodiscard]] virtual std::string processOf(int64_t /*coordinate*/) const { return ""; }
+  // " of rank 2 on node7", to follow the name of a device; empty if there is one process.
+  [[nodiscard]] std::string ofProcess(int64_t coordinate) const {
+    const std::string name = processOf(coordinate);
+    return name.empty() ? "" : " of " + name;
+  }
   // The texts of all processes on process 0, on others an empty list. Not during a run.
   [[nodiscard]] virtual Result<std::vector<std::string>> gather(std::string_view mine) {
     return std::vector<std::string>{std::string(mine)};

@@ -15,6 +15,10 @@ namespace dtc {
 // other one. `all`: by rank, not all equal.
 [[nodiscard]] std::string firstDifference(const Processes& processes, const std::vector<std::string>& all);
 
+// The text of an error without the word itself, to follow the name of a process: "p.dt:3:8: unknown op 'x'" of
+// "p.dt:3:8: error: unknown op 'x'\n".
+[[nodiscard]] std::string withoutErrorWord(std::string text);
+
 // Worker threads for each process of this host: the cores that it is bound to, else its share of the host's.
 [[nodiscard]] int threadsOfProcess(const Processes& processes);
 

@@ -99,6 +99,8 @@ public:
   [[nodiscard]] Status gatherEvents();
   // Names the process that runs a device, "rank 2 on node7"; empty if there is one process.
   [[nodiscard]] std::string processOf(int64_t coordinate) const;
+  // " of rank 2 on node7", to follow the name of a device.
+  [[nodiscard]] std::string ofProcess(int64_t coordinate) const;
   // Result i of the last run as a global tensor. The first replica of each shard.
   [[nodiscard]] size_t numResults() const;
   [[nodiscard]] Result<Tensor> result(size_t i) const;
