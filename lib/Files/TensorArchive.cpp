@@ -5,6 +5,7 @@
 #include "dtc/Files/Package.h"
 #include "dtc/Files/Pt2.h"
 #include "dtc/Files/TensorFiles.h"
+#include "dtc/Support/ElementCount.h"
 #include "dtc/Support/Json.h"
 
 #include <algorithm>
@@ -116,22 +117,32 @@ Result<std::unique_ptr<TensorArchive>> openTensorArchive(const std::string& path
                                                                   : path.substr(0, slash));
 }
 
-Status writeTensorArchive(const std::string& path, const NamedTensors& tensors) {
-  if (path.ends_with(kSafetensors))
-    for (const auto& [name, tensor] : tensors)
-      if (isComplex(tensor->dtype()))
-        return inputError("'" + path + "' cannot store " + jsonString(name) +
+Status checkTensorArchive(const std::string& path, std::span<const FileLayout::Entry> tensors) {
+  if (path.ends_with(kSafetensors)) {
+    for (const FileLayout::Entry& t : tensors)
+      if (isComplex(t.dtype))
+        return usageError("'" + path + "' cannot store " + jsonString(t.name) +
                           ": .safetensors does not support complex dtypes; write a .npz file");
-  if (path.ends_with(kSafetensors))
-    return writeFileAtomically(path, [&](const ByteSink& sink) { return writeSafetensors(tensors, sink); });
+    return Ok{};
+  }
   if (!path.ends_with(kNpz)) return usageError("'" + path + "' is neither a .npz nor a .safetensors file");
+  constexpr int64_t kMaxBytes = 0xfffffffe, kMaxTensors = 65534;
   int64_t bytes = 0;
-  for (const auto& [name, tensor] : tensors)
-    bytes += static_cast<int64_t>(tensor->bytes().size() + 2 * name.size()) + 512;
-  if (bytes > INT64_C(0xfffffffe) || tensors.size() > 65534)
-    return inputError("the results exceed the limit of a .npz file (4 GiB): write '" + path +
+  for (const FileLayout::Entry& t : tensors)
+    bytes += std::min(elementCount(t.shape).value_or(kMaxBytes), kMaxBytes) * dtypeBytes(t.dtype) +
+             static_cast<int64_t>(2 * t.name.size()) + 512;
+  if (bytes > kMaxBytes || std::ssize(tensors) > kMaxTensors)
+    return usageError("the results exceed the limit of a .npz file (4 GiB): write '" + path +
                       "' as .safetensors");
-  return writeFileAtomically(path, npzBytes(tensors));
+  return Ok{};
+}
+
+Status writeTensorArchive(const std::string& path, const NamedTensors& tensors) {
+  std::vector<FileLayout::Entry> entries;
+  for (const auto& [name, tensor] : tensors) entries.push_back({name, tensor->dtype(), tensor->shape()});
+  if (Status s = checkTensorArchive(path, entries); !s) return s;
+  if (path.ends_with(kNpz)) return writeFileAtomically(path, npzBytes(tensors));
+  return writeFileAtomically(path, [&](const ByteSink& sink) { return writeSafetensors(tensors, sink); });
 }
 
 } // namespace dtc

@@ -134,6 +134,10 @@ Result<int> convert(Environment& env, const CheckpointOptions& o) {
   if (!o.out.ends_with(".safetensors") && !o.out.ends_with(".npz"))
     return usageError("convert needs -o FILE.safetensors or -o FILE.npz");
   DTC_TRY(const auto checkpoint, chosen(o.folders[0], o.step));
+  std::vector<FileLayout::Entry> entries;
+  for (const CheckpointManifest::Entry& t : checkpoint.manifest().tensors)
+    entries.push_back({t.name, t.dtype, t.shape});
+  if (Status s = checkTensorArchive(o.out, entries); !s) return s.error();
   std::vector<Tensor> tensors;
   for (const CheckpointManifest::Entry& t : checkpoint.manifest().tensors) {
     DTC_TRY(auto value, checkpoint.source(t).tensor());

@@ -522,6 +522,7 @@ int Execution::run() {
       &Execution::loopCarries,  &Execution::openTraining, &Execution::bind,   &Execution::compile,
       &Execution::checkIndices, &Execution::execute,      &Execution::collect};
   if (Status s = results_.validate(o_.prints, o_.texts, o_.outputs); !s) return env_.fail(s.error());
+  if (Status s = speaks() ? checkWrittenFolders(o_) : Ok{}; !s) return env_.fail(s.error());
   for (auto stage : stages)
     if (Status s = (this->*stage)(); !s) {
       if (job_) job_->failed(env_);

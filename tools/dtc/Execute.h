@@ -37,6 +37,8 @@ struct RunOptions {
 
 // Errors (Usage): contradictory flags and invalid values.
 [[nodiscard]] Status checkFlags(const RunOptions& o);
+// Error (Usage): a file that is written after the run is in a folder that does not exist.
+[[nodiscard]] Status checkWrittenFolders(const RunOptions& o);
 // Error (Usage): the devices of the mesh cannot be shared equally by the processes, or not as asked.
 [[nodiscard]] Status checkProcesses(const RunOptions& o, int64_t numDevices, int64_t numProcesses);
 // Prints a note for each flag that has no effect on the selected backend.

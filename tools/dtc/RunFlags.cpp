@@ -64,6 +64,20 @@ Status checkProcesses(const RunOptions& o, int64_t numDevices, int64_t numProces
   return Ok{};
 }
 
+static Status checkFolder(const char* flag, const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::error_code unknown;
+  if (folder.empty() || std::filesystem::is_directory(folder, unknown)) return Ok{};
+  return usageError(std::string(flag) + ": " + quotedPath(folder.string()) + " is not a folder");
+}
+
+Status checkWrittenFolders(const RunOptions& o) {
+  if (Status s = checkFolder("--trace", o.trace); !s) return s;
+  for (const std::string& output : o.outputs)
+    if (Status s = checkFolder("--output", output.substr(output.find('=') + 1)); !s) return s;
+  return Ok{};
+}
+
 // Unsupported combinations are errors, never ignored.
 Status checkFlags(const RunOptions& o) {
   if (Status s = checkPasses(o.printAfter); !s) return s;
@@ -73,12 +87,7 @@ Status checkFlags(const RunOptions& o) {
   if (o.comm == "nccl" && o.backend != "cuda")
     return usageError("--comm nccl needs --backend cuda: devices of " + o.backend +
                       " share one memory (--comm local)");
-  if (!o.commDump.empty()) { // known before the run, of which it is a report
-    const std::filesystem::path folder = std::filesystem::path(o.commDump).parent_path();
-    std::error_code unknown;
-    if (!folder.empty() && !std::filesystem::is_directory(folder, unknown))
-      return usageError("--comm-dump: " + quotedPath(folder.string()) + " is not a folder");
-  }
+  if (Status s = checkFolder("--comm-dump", o.commDump); !s) return s;
   if (!o.texts.empty() && o.json)
     return usageError("--print-text and --json both write to standard output: choose one");
   if (o.trace == "-" && o.json)

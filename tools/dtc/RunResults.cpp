@@ -13,6 +13,9 @@
 
 namespace dtc {
 
+// The part of NAME=FILE after the first equals sign, or all of FILE.
+static std::string fileOf(const std::string& output) { return output.substr(output.find('=') + 1); }
+
 RunResults::RunResults(const Module& m, FuncId func) {
   const Function& f = m[func];
   const StrId nameAttr = m.strings.find("name");
@@ -24,6 +27,7 @@ RunResults::RunResults(const Module& m, FuncId func) {
                    m.types[r.type].dtype == DType::U8});
     const Type& global = globalTypeOf(m, r);
     all.back().dtype = global.dtype;
+    if (global.isStatic()) all.back().shape = global.staticShape();
   }
 }
 
@@ -63,6 +67,19 @@ Status RunResults::validate(std::span<const std::string> prints, std::span<const
       return usageError("--output '" + text + "' is not NAME=FILE.npy, FILE.npz or FILE.safetensors");
     if (Status s = known("--output", std::string_view(text).substr(0, equals)); !s) return s;
   }
+  for (const std::string& text : outputs)
+    if (Status s = checkOutput(text); !s) return s;
+  return Ok{};
+}
+
+// What would make writing the file of one --output fail after the run.
+Status RunResults::checkOutput(const std::string& output) const {
+  const std::string path = fileOf(output);
+  if (!isTensorArchive(path)) return Ok{}; // .npy holds every dtype
+  std::vector<FileLayout::Entry> entries;
+  for (const size_t i : written(output)) entries.push_back({all[i].name, all[i].dtype, all[i].shape});
+  Status holds = checkTensorArchive(path, entries);
+  if (!holds) return usageError("--output: " + holds.error().message);
   return Ok{};
 }
 
@@ -90,9 +107,6 @@ Status RunResults::write(const std::string& output) const {
   const std::string path = output.substr(equals + 1);
   return isTensorArchive(path) ? writeTensorArchive(path, {{r.name, &r.value}}) : writeNpy(path, r.value);
 }
-
-// The part of NAME=FILE after the first equals sign, or all of FILE.
-static std::string fileOf(const std::string& output) { return output.substr(output.find('=') + 1); }
 
 std::vector<size_t> RunResults::written(const std::string& output) const {
   const size_t equals = output.find('=');

@@ -13,6 +13,7 @@ struct RunResult {
   bool bytes = false;   // u8
   Tensor value = {};
   DType dtype = DType::F32;
+  std::vector<int64_t> shape = {}; // if it is static
   int64_t elements = 0;
   NonFiniteCount nonFinite = {};
 };
@@ -21,8 +22,8 @@ class RunResults {
 public:
   // The names of a function's results, whose values are set later.
   RunResults(const Module&, FuncId);
-  // Error (Usage): --print, --print-text or --output names an unknown result, one that is not bytes, or an
-  // unsupported file.
+  // Error (Usage): --print, --print-text or --output names an unknown result, one that is not bytes, or a file that
+  // cannot hold its results.
   [[nodiscard]] Status validate(std::span<const std::string> prints, std::span<const std::string> texts,
                                 std::span<const std::string> outputs) const;
   // Writes the file of one --output, NAME=FILE or an archive of all results.
@@ -45,6 +46,7 @@ public:
   std::vector<RunResult> all;
 
 private:
+  [[nodiscard]] Status checkOutput(const std::string& output) const;
   [[nodiscard]] const RunResult* find(std::string_view name) const; // by either name; null if unknown
 };
 

@@ -3,9 +3,11 @@
 // a file of its folder, `.pt2` (Pt2.h), the weights of an ONNX model (OnnxWeights.h) and of a package (Package.h). All are
 // untrusted: a header is checked against the file's size before anything is
 // allocated, ranges must tile the data exactly, and a name in a file never refers outside of its folder.
+#include "dtc/Files/TensorPieces.h"
 #include "dtc/Files/TensorSource.h"
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace dtc {
@@ -58,7 +60,10 @@ using NamedTensors = std::vector<std::pair<std::string, const Tensor*>>;
 using ByteSink = std::function<Status(std::string_view)>;
 // The same, passed on in order. Errors: the sink's.
 [[nodiscard]] Status writeSafetensors(const NamedTensors&, const ByteSink&);
-// By the path's extension. An error (Usage) if it is not that of an archive.
+// Error (Usage): the path has not the extension of an archive, or one that cannot hold such tensors. `begin` of the
+// entries is not read.
+[[nodiscard]] Status checkTensorArchive(const std::string& path, std::span<const FileLayout::Entry>);
+// By the path's extension. Errors: those of the check, and of the system.
 [[nodiscard]] Status writeTensorArchive(const std::string& path, const NamedTensors&);
 
 } // namespace dtc
