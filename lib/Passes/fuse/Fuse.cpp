@@ -230,7 +230,8 @@ bool fusePass(Module& m, const PassOptions& options, Diagnostics& diags) {
                         .epilogues = target.gemmEpilogues && !fixed,
                         .gelu = target.gemmEpilogues && !fixed && libraryGelu,
                         .distance = recomputes(m, f) ? kFar : 0,
-                        .waitingBytes = target.gpu ? kWaitingBytes : 0};
+                        .waitingBytes = target.gpu ? kWaitingBytes : 0,
+                        .fixedOrder = fixed};
     if (limit > 1 && !fixed) layOutContractions(m, m[f].body, tables.forms, tables.layouts);
     if (limit > 1 && target.gpu && !fixed)
       layOutConvolutions(m, m[f].body, tables.forms, target.convDTypes, tables.layouts);

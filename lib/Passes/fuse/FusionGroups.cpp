@@ -11,9 +11,9 @@ FusionGroups::FusionGroups(Module& module, BlockId ofBlock, size_t opLimit, Fusi
     : m(module), block(ofBlock), limit(opLimit), forms(tables.forms), uses(tables.uses),
       writesOnce(tables.writesOnce), attentionRows(tables.attentionRows), epilogues(tables.epilogues),
       gelu(tables.gelu), distance(tables.distance), waitingBytes(tables.waitingBytes),
-      layouts(tables.layouts), microbatch_(m.strings.find("microbatch")), phase_(m.strings.find("phase")),
-      stage_(m.strings.find("stage")), callsPerIndex_(tables.callsPerIndex), positions_(tables.positions),
-      ops_(module[ofBlock].ops.size()) {
+      fixedOrder(tables.fixedOrder), layouts(tables.layouts), microbatch_(m.strings.find("microbatch")),
+      phase_(m.strings.find("phase")), stage_(m.strings.find("stage")), callsPerIndex_(tables.callsPerIndex),
+      positions_(tables.positions), ops_(module[ofBlock].ops.size()) {
   uses.clear(m.values.size());
   positions_.resize(std::max<size_t>(positions_.size(), m.ops.size()));
   for (uint32_t i = 0; i < ops_.size(); ++i) {

@@ -76,6 +76,7 @@ struct FusionTables {
   // Small kernels wait for others to share a launch with; their operands are at most these bytes in total. 0: none
   // waits.
   int64_t waitingBytes = 0;
+  bool fixedOrder = false; // --reduction-order fixed, which is why the limit is 1
   OperandLayouts layouts;
   std::vector<uint32_t> positions; // by op: its position in its block; arbitrary for ops of other blocks
   // By value:
@@ -141,6 +142,7 @@ public:
   const bool epilogues, gelu; // FusionTables
   const uint32_t distance;
   const int64_t waitingBytes; // FusionTables
+  const bool fixedOrder;
   const OperandLayouts& layouts;
 
   // The state of an op, or null if it is not in this block.

@@ -22,6 +22,7 @@ private:
   void stay(OpId o);
   void storeForRows(const std::optional<TransposedRows>& rows, OpId move);
   void contract(OpId o);
+  [[nodiscard]] std::string_view whyFromMemory(const FusionForm& form) const;
   void findDeltas();
   void readDelta(const AttentionDelta& delta, uint32_t g);
   void place(OpId o);
@@ -187,6 +188,17 @@ void OpGrouper::readDelta(const AttentionDelta& delta, uint32_t g) {
     }
 }
 
+// Why an op with loops of its own does not compute an operand.
+std::string_view OpGrouper::whyFromMemory(const FusionForm& form) const {
+  if (fusion_.fixedOrder) return "with --reduction-order fixed, each op is a kernel of its own";
+  if (fusion_.limit <= 1) return "without fusion (-O0, or its limit is 1), each op is a kernel of its own";
+  if (form.library) return "a library reads its operands from memory";
+  if (form.joins) return "a concatenation of many operands reads them from memory";
+  if (form.ordered) return "an op with its own store order reads its operands from memory";
+  if (form.alone) return "a kernel that is written for one op reads its operands from memory";
+  return "a contraction reads its operands repeatedly, from memory";
+}
+
 // An op with loops of its own. A library call and attention read strided views, a convolution permuted ones (its
 // gradient swaps images and channels), a concatenation contiguous reshapes; all other operands must be
 // in memory.
@@ -220,11 +232,7 @@ void OpGrouper::contract(OpId o) {
   fusion_.at(o).placed = fusion_.tick(); // it reads the value just stored from memory
   for (size_t i = takes ? 2 : 0; i < fusion_.m[o].numOperands; ++i)
     if (delta == deltas_.end() || isRowsOperand(i))
-      fusion_.note(o, fusion_.m.operand(o, i),
-                   form.library   ? "a library reads its operands from memory"
-                   : form.joins   ? "a concatenation of many operands reads them from memory"
-                   : form.ordered ? "an op with its own store order reads its operands from memory"
-                                  : "a contraction reads its operands repeatedly, from memory");
+      fusion_.note(o, fusion_.m.operand(o, i), whyFromMemory(form));
   std::string_view kind = form.library                     ? "gemm"
                           : form.attention                 ? "attention"
                           : form.ordered                   ? "ordered"
