@@ -8,6 +8,7 @@ import struct
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from . import mpi
 
@@ -92,6 +93,64 @@ def confused(runs, host):
         runs.expect(f"impostor, {name}", codes == [3] and why in err and time.time() - begun < 20, f"{codes}\n{err}")
 
 
+# PyTorch's client, with a store that dtc serves.
+CLIENT = """import sys, datetime, torch.distributed as d
+s = d.TCPStore("localhost", int(sys.argv[1]), None, False, datetime.timedelta(seconds=5))
+s.set("a", "1"); assert s.get("a") == b"1"
+assert s.add("n", 2) == 2 and s.add("n", -5) == -3
+assert s.compare_set("c", "", "x") == b"x" and s.compare_set("c", "x", "y") == b"y" and s.compare_set("c", "z", "x") == b"y"
+keys = s.num_keys(); s.set("b", "2"); assert s.num_keys() == keys + 1
+assert s.delete_key("b") and not s.delete_key("b")
+assert s.check(["a", "n"]) and not s.check(["a", "b"])
+s.append("a", "23"); assert s.get("a") == b"123"
+s.multi_set(["p", "q"], ["7", "8"]); assert s.multi_get(["q", "p"]) == [b"8", b"7"]
+s.wait(["a", "q"])
+try:
+    s.wait(["never"], datetime.timedelta(seconds=1)); raise SystemExit("did not wait")
+except d.DistStoreError as e:
+    assert "imeout" in str(e) or "imed out" in str(e), e
+assert s.get("p") == b"7"
+prefixed = d.PrefixStore("job", s); prefixed.set("k", "v"); assert s.get("job/k") == b"v"
+print("ok")
+try:
+    s.queue_push("queue", "1"); s.queue_len("queue")
+except Exception as e:
+    print("refused")
+"""
+
+# PyTorch's server.
+SERVER = """import sys, time, datetime, torch.distributed as d
+s = d.TCPStore("localhost", 0, None, True, datetime.timedelta(seconds=30), wait_for_workers=False, use_libuv=sys.argv[1] == "uv")
+print(s.port, flush=True); sys.stdin.read()
+"""
+
+
+def pytorch(runs, host, python):
+    """The stores of dtc and of PyTorch serve each other's clients."""
+    for name, text in (("client.py", CLIENT), ("server.py", SERVER)):
+        (runs.folder / name).write_text(text)
+    port = free_port()
+    with ThreadPoolExecutor(1) as pool:  # rank 0 serves while it waits for rank 1
+        first = pool.submit(processes, runs, 2, [*host, "--comm-timeout", 20], lambda rank, v: {**v, "MASTER_PORT": port}, missing=[1])
+        done = runs.context.run(python, runs.folder / "client.py", port, limit=60)
+        codes, _, err = first.result()
+    runs.expect("PyTorch's client", done.returncode == 0 and done.stdout == "ok\nrefused\n", f"{done.stdout}{done.stderr[-3000:]}")
+    runs.expect("a query that the store refuses", codes == [3] and err.count("sent query 14 of PyTorch's TCPStore, which dtc does not support") == 1, err)
+    for kind in ("uv", "threads"):
+        server = subprocess.Popen([python, runs.folder / "server.py", kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        port = server.stdout.readline().strip()
+        codes, out, err = processes(runs, 2, host, lambda rank, v: {**v, "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True"})
+        server.communicate("")
+        runs.expect(f"PyTorch's server, {kind}", codes == [0, 0] and out.count("s = 1.0") == 2, f"{port} {codes}\n{out}{err}")
+
+
+def python_with_torch(runs):
+    torchrun = shutil.which("torchrun")
+    python = Path(torchrun).with_name("python") if torchrun else shutil.which("python3")
+    done = runs.context.run(python, "-c", "import torch.distributed as d; print(d.is_available())", limit=120)
+    return python if done.stdout == "True\n" else None
+
+
 def run(runs):
     (runs.folder / "torchrun.dt").write_text(mpi.HOST_OP)
     host = ["torchrun.dt", "--input", "*=const(0.125)"]
@@ -119,6 +178,10 @@ def run(runs):
         codes, _, err = processes(runs, 2, [*host, "--comm-timeout", 2], lambda rank, v: {**v, "DTC_STUB_NCCL_FAULT": f"2:0:{int(fault)}"})
         runs.expect(f"variables, {fault.name}", codes[0] == 3 and re.search(r"'all_reduce': no progress for 2 s: no answer from rank 1", err), f"{codes}\n{err}")
     confused(runs, host)
+    if python := python_with_torch(runs):
+        pytorch(runs, host, python)
+    else:
+        runs.context.note("PyTorch's own store was not tried: there is no Python with torch")
     torchrun = shutil.which("torchrun")
     if not torchrun:
         runs.context.note("torchrun itself was not tried: it was not found")

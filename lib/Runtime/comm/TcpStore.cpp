@@ -1,14 +1,10 @@
-#include "comm/TcpStore.h"
+#include "comm/TcpStoreProtocol.h"
 
 #include <arpa/inet.h>
-#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
-#include <list>
-#include <map>
-#include <mutex>
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -17,12 +13,10 @@
 #include <unistd.h>
 
 namespace dtc {
-namespace {
 
-enum Query : uint8_t { Validate = 0, Set = 1, Get = 3, Add = 4, Check = 5 };
-constexpr uint32_t kMagic = 0x3C85F7CE;
-constexpr uint8_t kReady = 0, kNotReady = 1;
-constexpr uint64_t kMaxBytes = 1 << 20; // of a key or value
+using namespace store;
+
+namespace {
 
 int64_t msUntil(TcpDeadline deadline) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now())
@@ -41,10 +35,26 @@ bool ready(int fd, short events, TcpDeadline deadline) {
   }
 }
 
-std::string sized(const std::string& text) {
-  const uint64_t n = text.size();
-  return std::string(reinterpret_cast<const char*>(&n), sizeof n) + text;
+// One attempt; -1 with errno.
+int tryConnect(const addrinfo& to, TcpDeadline deadline) {
+  const int fd = socket(to.ai_family, to.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, to.ai_protocol);
+  if (fd < 0) return -1;
+  int code = connect(fd, to.ai_addr, to.ai_addrlen) == 0 ? 0 : errno;
+  if (code == EINPROGRESS) {
+    socklen_t size = sizeof code;
+    code = ETIMEDOUT;
+    if (ready(fd, POLLOUT, deadline)) getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &size);
+  }
+  if (code == 0) return setOptions(fd), fd;
+  close(fd);
+  return errno = code, -1;
 }
+
+} // namespace
+
+namespace store {
+
+std::string sized(const std::string& text) { return number(text.size()) + text; }
 
 std::string number(uint64_t n) { return std::string(reinterpret_cast<const char*>(&n), sizeof n); }
 
@@ -64,22 +74,7 @@ void setOptions(int fd) {
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 }
 
-// One attempt; -1 with errno.
-int tryConnect(const addrinfo& to, TcpDeadline deadline) {
-  const int fd = socket(to.ai_family, to.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, to.ai_protocol);
-  if (fd < 0) return -1;
-  int code = connect(fd, to.ai_addr, to.ai_addrlen) == 0 ? 0 : errno;
-  if (code == EINPROGRESS) {
-    socklen_t size = sizeof code;
-    code = ETIMEDOUT;
-    if (ready(fd, POLLOUT, deadline)) getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &size);
-  }
-  if (code == 0) return setOptions(fd), fd;
-  close(fd);
-  return errno = code, -1;
-}
-
-} // namespace
+} // namespace store
 
 TcpSocket::~TcpSocket() {
   if (fd_ >= 0) close(fd_);
@@ -208,112 +203,5 @@ Result<int64_t> TcpStore::add(const std::string& key, int64_t amount, TcpDeadlin
   if (Status s = receiveAll(socket_, &sum, sizeof sum, deadline); !s) return s.error();
   return sum;
 }
-
-// --- The server: a thread that listens, and one for each client ---
-
-struct TcpStoreServer::Impl {
-  TcpSocket listener;
-  std::atomic<bool> stop{false};
-  std::mutex mutex;
-  std::map<std::string, std::string> values;
-  struct Client {
-    TcpSocket socket;
-    std::atomic<bool> gone{false};
-    std::thread thread;
-  };
-  std::list<Client> clients; // of the thread that listens
-  std::thread thread;
-
-  static TcpDeadline soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(10); }
-
-  Status answer(const TcpSocket& to) {
-    uint8_t query = 0;
-    if (Status s = receiveAll(to, &query, sizeof query, soon()); !s) return s;
-    if (query == Validate) {
-      uint32_t magic = 0;
-      if (Status s = receiveAll(to, &magic, sizeof magic, soon()); !s) return s;
-      return magic == kMagic ? Status(Ok{}) : machineError("no client of a store");
-    }
-    uint64_t keys = 1;
-    if (query == Check)
-      if (Status s = receiveAll(to, &keys, sizeof keys, soon()); !s) return s;
-    if ((query != Set && query != Get && query != Add && query != Check) || keys != 1)
-      return machineError("unknown query");
-    DTC_TRY(const auto key, receiveSized(to, soon()));
-    if (query == Set) {
-      DTC_TRY(const auto value, receiveSized(to, soon()));
-      const std::lock_guard lock(mutex);
-      values[key] = value;
-      return Ok{};
-    }
-    std::string reply;
-    if (query == Add) {
-      uint64_t amount = 0;
-      if (Status s = receiveAll(to, &amount, sizeof amount, soon()); !s) return s;
-      const std::lock_guard lock(mutex);
-      std::string& value = values[key]; // a number is a text of digits, as in PyTorch
-      const uint64_t sum = static_cast<uint64_t>(std::strtoll(value.c_str(), nullptr, 10)) + amount;
-      value = std::to_string(static_cast<int64_t>(sum));
-      reply = number(sum);
-    } else {
-      const std::lock_guard lock(mutex);
-      const auto at = values.find(key);
-      reply = query == Get ? sized(at == values.end() ? "" : at->second)
-                           : std::string(1, static_cast<char>(at == values.end() ? kNotReady : kReady));
-    }
-    return sendAll(to, reply.data(), reply.size(), soon());
-  }
-
-  void serve(Client& client) {
-    while (!stop) {
-      pollfd p{client.socket.get(), POLLIN, 0};
-      if (poll(&p, 1, 50) > 0)
-        if (Status s = answer(client.socket); !s) break;
-    }
-    shutdown(client.socket.get(), SHUT_RDWR);
-    client.gone = true;
-  }
-
-  void removeGone() {
-    clients.remove_if([](Client& c) {
-      if (!c.gone) return false;
-      c.thread.join();
-      return true;
-    });
-  }
-
-  void loop() {
-    while (!stop) {
-      pollfd p{listener.get(), POLLIN, 0};
-      if (poll(&p, 1, 50) <= 0) continue;
-      removeGone();
-      const int fd = accept(listener.get(), nullptr, nullptr);
-      if (fd < 0) continue;
-      setOptions(fd);
-      Client& client = clients.emplace_back();
-      client.socket = TcpSocket(fd);
-      client.thread = std::thread([this, &client] { serve(client); });
-    }
-  }
-};
-
-Result<std::unique_ptr<TcpStoreServer>> TcpStoreServer::start(int port) {
-  auto impl = std::make_unique<Impl>();
-  DTC_TRY(impl->listener, listenTcp(port));
-  Impl& x = *impl;
-  x.thread = std::thread([&x] { x.loop(); });
-  return std::unique_ptr<TcpStoreServer>(new TcpStoreServer(std::move(impl)));
-}
-
-TcpStoreServer::TcpStoreServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-
-TcpStoreServer::~TcpStoreServer() {
-  impl_->stop = true;
-  impl_->thread.join();
-  for (Impl::Client& c : impl_->clients) shutdown(c.socket.get(), SHUT_RDWR); // in the middle of a query
-  for (Impl::Client& c : impl_->clients) c.thread.join();
-}
-
-int TcpStoreServer::port() const { return portOf(impl_->listener); }
 
 } // namespace dtc
