@@ -86,8 +86,8 @@ DTC_API void dtc_context_free(dtc_context* context);
 /* Joins the processes that mpirun or srun (through the plugin dtc-mpi.so) or torchrun (through TCP) has started with
  * this one. With the option backend=cuda of dtc_compile, NCCL executes collectives. Programs that the context compiles
  * run on all of them: each process has a part of the mesh's devices (dtc_local_devices), passes the arguments of these
- * and receives their results. All processes make the same calls of dtc_compile, dtc_compile_file, dtc_run and
- * dtc_processes_leave, in the same order. Each returns an error on all processes if it does on one; after an error of
+ * and receives their results. All processes make the same calls of dtc_compile, dtc_compile_file, dtc_load_package,
+ * dtc_run and dtc_processes_leave, in the same order. Each returns an error on all processes if it does on one; after an error of
  * dtc_run, or if a process was killed, no further call succeeds. Process 0 prints.
  * `options`: of the context, and "comm-timeout", the seconds after which a collective fails that waits for another process.
  * A process joins once. */
@@ -109,7 +109,7 @@ DTC_API dtc_status dtc_compile_file(dtc_context* context, const char* path, cons
 /* A program that `dtc compile --emit package` has compiled: needs no compiler. Weights in the package are used where the
  * file is mapped, which must not be changed while the executable is there (but may be deleted or replaced by another file):
  * dtc_argument_is_set. The only way in of libdtc_runtime.so, which has all functions of this header but the two above,
- * dtc_process…, dtc_signature_…, dtc_command and dtc_main. Several processes cannot run packages yet. */
+ * dtc_signature_…, dtc_command and dtc_main. Several processes run packages for CPUs; those for GPUs are an error. */
 DTC_API dtc_status dtc_load_package(dtc_context* context, const char* path, dtc_executable** executable,
                                     dtc_error** error);
 /* No call on the executable may be in progress. */

@@ -38,6 +38,15 @@ Status joinProgram(const CompileOptions& o, Session& session, ProcessGroup& grou
                               numberedLines(m.source.name, m.source.text) + printModule(m));
 }
 
+// The same for a package, with the list of its weights.
+Status joinPackage(const Package& package, const SourceText& program, int64_t devices, ProcessGroup& group) {
+  if (package.needs.target != "cpu")
+    return usageError("packages for GPUs cannot run in several processes yet: compile the program");
+  if (Status s = checkShares(devices, group.processes().size()); !s) return s;
+  return group.agreeOnProgram("dtc " DTC_VERSION ", a package\n" + numberedLines(program.name, program.text) +
+                              numberedLines("manifest.json", package.manifest));
+}
+
 // Of several processes: a program may be used as long as they are together.
 Status usableTogether(ProcessGroup* group) {
   if (!group) return Ok{};
@@ -176,7 +185,6 @@ std::unique_ptr<CompiledProgram> CompiledProgram::compile(SourceText text, const
 
 Status CompiledProgram::loadPackage(const std::string& path, const BackendChoice* backend,
                                     Diagnostics& diags) {
-  if (machine_->group) return usageError("packages cannot run in several processes yet: compile the program");
   DTC_TRY(auto opened, InputFile::open(path));
   const auto file = std::make_shared<const InputFile>(std::move(opened));
   DTC_TRY(auto package, readPackage(file));
@@ -189,9 +197,14 @@ Status CompiledProgram::loadPackage(const std::string& path, const BackendChoice
   if (!entry_.valid() || levelOf(*module_, entry_) != Level::Placed)
     return inputError(quotedPath(path) + " is not a valid package: its program has no placed function @" +
                       package.needs.entry);
+  if (ProcessGroup* const group = machine_->group.get()) {
+    const int64_t devices = meshValueOf(*module_, entry_).numDevices();
+    if (Status s = joinPackage(package, source_, devices, *group); !s) return s;
+  }
   if (Status s = makePackagedBackend(package, path, backend); !s) return s;
   DTC_TRY(executable_, Executable::load(*module_, entry_, *backend_, machine_->pool,
                                         {.fixedSchedule = package.needs.optLevel >= 2}));
+  if (machine_->group) number_ = machine_->group->nextProgram();
   for (const Backend::Phase& p : executable_->phases()) phases_.push_back(p);
   describe();
   if (!package.weights.empty()) mapping_ = file->map();
@@ -214,6 +227,13 @@ Status CompiledProgram::makePackagedBackend(const Package& package, const std::s
   }
   if (forCpu) {
     packaged_ = std::make_unique<CpuJit>(config);
+    if (machine_->group) {
+      Processes& processes = machine_->group->processes();
+      const int64_t each = devices / processes.size();
+      backend_ = makeCpuBackend(*packaged_, machine_->pool, each, config, package.needs.optLevel,
+                                makeProcessCommunicator(processes, each, {}));
+      return Ok{};
+    }
     backend_ = makeCpuBackend(*packaged_, machine_->pool, devices, config, package.needs.optLevel);
     return Ok{};
   }

@@ -18,10 +18,10 @@ ERRORS = {
 }
 
 
-def build(runs, source, name):
+def build(runs, source, name, api="dtc"):
     library = runs.context.build / "bin"
     done = runs.context.run(compiler(), "-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", f"-I{runs.context.root}/include",
-                            source, f"-L{library}", "-ldtc", f"-Wl,-rpath,{library}", "-o", runs.folder / name)
+                            source, f"-L{library}", f"-l{api}", f"-Wl,-rpath,{library}", "-o", runs.folder / name)
     runs.expect(f"compile {name}", done.returncode == 0, done.stderr)
     return runs.folder / name
 
@@ -37,6 +37,39 @@ def page_program(runs, backend="cpu"):
     code, out, err = runs.mpirun("-n", 3, binary, backend)
     runs.expect("C program in 3", code == 1 and "error: the mesh has 4 devices, which 3 processes" in err, err)
     return binary, expected
+
+
+def package_program(runs):
+    """The same program from a package, with the library that has no compiler."""
+    page = (runs.context.root / "docs/cluster.md").read_text()
+    dt = re.search(r"^```dt\n(.*?)^```", page, re.M | re.S)[1]
+    text, expected = re.search(r"^```c\n(.*?)^```.*?^```text\n(.*?)^```", page, re.M | re.S).groups()
+    text = re.sub(r'dtc_compile\(context, .*?, &step, &error\)', 'dtc_load_package(context, "step.dtcpkg", &step, &error)', text, flags=re.S)
+    text = re.sub(r"^static const char\* kStep =.*?;\n", "", text.replace("#include <string.h>\n", ""), flags=re.M | re.S)
+    (runs.folder / "package.c").write_text(text)
+    binary = build(runs, runs.folder / "package.c", "package", "dtc_runtime")
+    (runs.folder / "package.dt").write_text(dt)
+    made = [runs.context.run(runs.context.dtc, "compile", runs.folder / "package.dt", "--emit", "package", "--reduction-order", "fixed",
+                             *flags, "-o", runs.folder / name) for name, flags in (("step.dtcpkg", []), ("gpu.dtcpkg", ["--target", "sm_90"]))]
+    for processes in (1, 2, 4):
+        code, out, err = runs.mpirun("-n", processes, binary)
+        runs.expect(f"package in {processes}", made[0].returncode == 0 and code == 0 and out == expected, f"code {code}\n{out}{err}{made[0].stderr}")
+    inputs = ["--input", "x=iota", "--input", "*=const(2)", "--loop", 3]
+    one = runs.context.run(runs.context.dtc, "run", runs.folder / "step.dtcpkg", *inputs)
+    for processes in (2, 4):
+        code, out, err = runs.dtc(processes, "step.dtcpkg", *inputs)
+        runs.expect(f"dtc run of a package in {processes}", code == 0 and out == one.stdout, f"code {code}\n{out}{err}{one.stdout}")
+    # Processes have other packages.
+    other = runs.folder / "other"
+    other.mkdir()
+    (other / "package.dt").write_text(dt.replace("0.01", "0.02"))
+    runs.context.run(runs.context.dtc, "compile", other / "package.dt", "--emit", "package", "-o", other / "step.dtcpkg")
+    code, out, err = runs.mpirun("-n", 1, "-wdir", runs.folder, binary, ":", "-n", 1, "-wdir", other, binary)
+    runs.expect("other packages", code == 1 and "do not have the same program" in err and "step.dtcpkg/program.dt:" in err, f"code {code}\n{out}{err}")
+    if made[1].returncode == 0:  # NVRTC is found
+        (other / "step.dtcpkg").write_bytes((runs.folder / "gpu.dtcpkg").read_bytes())
+        code, out, err = runs.mpirun("-n", 2, "-wdir", other, binary)
+        runs.expect("a package for a GPU", code == 1 and "packages for GPUs cannot run in several processes yet" in err, f"code {code}\n{out}{err}")
 
 
 def calls_of(out, rank):
@@ -99,5 +132,6 @@ def check_programs(runs):
     if not can_build(runs):
         return
     page_program(runs)
+    package_program(runs)
     errors(runs)
     built_plugin(runs)
