@@ -262,6 +262,7 @@ def check(context):
         mpi_files.prepare(runs)
         tasks += [pool.submit(part, runs) for part in mpi_files.checks(runs)]
         tasks.append(pool.submit(mpi_api.check_programs, runs))
+        tasks += [waiting.submit(mpi_faults.start, runs, victim) for victim in (0, 1)]
         if (context.build / "stub" / "libdtc-mpi-faults.so.1").exists():
             mpi_faults.write_models(context, runs.folder)
             tasks.append(waiting.submit(mpi_hosts.check, context, short=True))

@@ -90,6 +90,21 @@ def run(runs, case):
                 "; ".join(wrong) + "\n" + said[-3000:])
 
 
+def start(runs, victim):
+    """A process is stopped before it starts MPI, in which the others wait for it."""
+    folder = runs.folder / f"start-{victim}"
+    folder.mkdir()
+    (folder / "stops.sh").write_text(f'[ "$OMPI_COMM_WORLD_RANK" = {victim} ] && kill -STOP $$\nexec "$@"\n')
+    (folder / "host.dt").write_text(mpi.HOST_OP)
+    begun = time.time()
+    code, out, err = runs.mpirun("-n", 3, "-wdir", folder, "sh", "stops.sh", runs.context.dtc, "run", folder / "host.dt", "--comm", "mpi",
+                                 "--input", "*=const(1)", "--comm-timeout", 1, limit=120)
+    seconds = time.time() - begun
+    told = err.count("error: ") == 1 and "error: cannot start MPI: no progress for 31 s: it waits for a process that is stopped" in err
+    runs.expect(f"rank {victim} does not start", code == 3 and told and 31 <= seconds < 50 and not processes_of(folder),
+                f"code {code}, {seconds:.1f} s\n{out}{err}")
+
+
 def check(context):
     if not mpi.available(context) or not (context.build / "stub" / "libdtc-mpi-faults.so.1").exists():
         context.note("no faults: there is no mpirun, or the build has no plugin dtc-mpi.so or no stub of it")

@@ -42,31 +42,34 @@ static void keepFreedMemory() {
 #endif
 }
 
-// Whether this is not the first process of a run of several, by the variables of its launcher.
-static bool followsInRun(const std::vector<std::string>& words) {
+// The number of this process in a run of several, by the variables of its launcher; 0 also if it is alone.
+static int rankInRun(const std::vector<std::string>& words) {
   const auto flag = std::ranges::find(words, "--comm");
   std::string comm = flag != words.end() && flag + 1 != words.end() ? flag[1] : "";
   for (const std::string& word : words)
     if (word.starts_with("--comm=")) comm = word.substr(7);
-  if (comm.empty() || comm == "local") return false; // unknown ones are errors of all processes, too
+  if (comm.empty() || comm == "local") return 0; // unknown ones are errors of all processes, too
   if (comm == "nccl") {
     const ProcessTransport by = transportOfLauncher();
-    if (by == ProcessTransport::None) return false;
-    if (by == ProcessTransport::Tcp) return std::strcmp(std::getenv("RANK"), "0") != 0;
+    if (by == ProcessTransport::None) return 0;
+    if (by == ProcessTransport::Tcp) return std::max(0, std::atoi(std::getenv("RANK")));
   }
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
-    if (const char* rank = std::getenv(name)) return std::strcmp(rank, "0") != 0;
-  return false;
+    if (const char* rank = std::getenv(name)) return std::max(0, std::atoi(rank));
+  return 0;
 }
 
 // All processes of a run have the same errors of the command line, before they know each other. The first one writes
-// them, and mpirun then ends the others; what only another one has found is written a little later.
+// them, and mpirun then ends the others; what only another one has found is written a little later, in order of rank.
 static int runOnce(Environment& env) {
-  if (!followsInRun(env.commandLine)) return runDtc(env);
+  const int rank = rankInRun(env.commandLine);
+  if (rank == 0) return runDtc(env);
   env.mute();
   const int code = runDtc(env);
   if (env.connected) return code;
-  if (code != kExitDone) std::this_thread::sleep_for(std::chrono::seconds(2));
+  constexpr int kLast = 8; // further ones wait as long as this one
+  if (code != kExitDone)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500 + 500 * std::min(rank, kLast)));
   std::fputs(env.mutedText().c_str(), stderr);
   return code;
 }

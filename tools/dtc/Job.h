@@ -47,7 +47,8 @@ private:
 
   std::unique_ptr<Processes> processes_;
   ProcessTransport by_;
-  bool failureTold_ = false; // this process has reported the failure of the processes, or leaves it to another
+  bool failureTold_ =
+      false; // this process has reported the failure of the processes, or leaves it to another
   enum class Phase : uint8_t { Loading, Running, Ran } phase_ = Phase::Loading;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 // Waiting for another thread without sleeping, where the wait is shorter than the time to wake a thread.
 #include <chrono>
+#include <thread>
 
 namespace dtc {
 
@@ -24,6 +25,16 @@ template <class Fn> bool spinUntil(Fn&& holds) {
       if (holds()) return true;
       relax();
     }
+  } while (std::chrono::steady_clock::now() < end);
+  return false;
+}
+
+// The same where threads share cores: the others run meanwhile.
+template <class Fn> bool yieldUntil(Fn&& holds) {
+  const auto end = std::chrono::steady_clock::now() + kSpinTime;
+  do {
+    if (holds()) return true;
+    std::this_thread::yield();
   } while (std::chrono::steady_clock::now() < end);
   return false;
 }

@@ -318,10 +318,9 @@ bool NanSearch::report(Diagnostics& diags) const {
                   ran_.mesh().numDevices() > 1 ? " on device " + deviceName(s.device) : "");
   if (!found_) return false;
   const Found& f = *found_;
-  Diagnostic& d =
-      diags.error(kNanMade, m_[f.op].loc, m_.record(f.op).name,
-                  (f.element.empty() ? "" : "element " + f.element + " of ") + f.value,
-                  deviceName(f.device), f.iteration.empty() ? "" : ", in " + f.iteration);
+  Diagnostic& d = diags.error(kNanMade, m_[f.op].loc, m_.record(f.op).name,
+                              (f.element.empty() ? "" : "element " + f.element + " of ") + f.value,
+                              deviceName(f.device), f.iteration.empty() ? "" : ", in " + f.iteration);
   for (const std::string& text : f.operands) d.note(m_[f.op].loc, text);
   d.note(m_[f.op].loc,
          std::to_string(f.nan) + " of the " + std::to_string(f.elements) + " elements of " + f.value +

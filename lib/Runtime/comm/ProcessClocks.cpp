@@ -13,7 +13,6 @@ constexpr int kRounds = 12;
 template <typename Clock> int64_t nowNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
 }
-int64_t steadyNs() { return nowNs<std::chrono::steady_clock>(); }
 int64_t timeOfDayLessSteady() { return nowNs<std::chrono::system_clock>() - steadyNs(); }
 
 // Times are taken by the thread that calls MPI: other threads see a message later.
@@ -96,6 +95,8 @@ Result<Verdict> compareWithProcess0(Processes& processes) {
 }
 
 } // namespace
+
+int64_t steadyNs() { return nowNs<std::chrono::steady_clock>(); }
 
 ProcessClocks::Sample bestOf(std::span<const ClockRound> rounds) {
   const auto underWay = [](const ClockRound& r) { return (r.back - r.sent) - (r.answered - r.received); };

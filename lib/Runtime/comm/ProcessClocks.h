@@ -5,6 +5,8 @@
 
 namespace dtc {
 
+[[nodiscard]] int64_t steadyNs(); // of this process's steady clock
+
 class ProcessClocks {
 public:
   // All processes call it, outside of a run. Rounds of two messages between process 0 and each other one give the offset

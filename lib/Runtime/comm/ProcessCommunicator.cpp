@@ -100,10 +100,6 @@ public:
 
 private:
   static constexpr int64_t kOldNs = 1'000'000'000;
-  static int64_t steadyNs() {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-  }
 
   [[nodiscard]] std::vector<int> processesOf(const CollectiveGroup& group) const {
     std::vector<int> out;

@@ -1,4 +1,6 @@
 #include "comm/ProcessTexts.h"
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 namespace dtc {
@@ -100,6 +102,15 @@ Result<std::vector<uint64_t>> allGatherWords(Processes& processes, const Process
   }
   if (Status s = processes.exchange(on, e); !s) return s.error();
   return all;
+}
+
+int exitCodeOf(const Error& e) { return e.kind == Error::Input ? 1 : e.kind == Error::Usage ? 2 : 3; }
+
+Error errorOf(const std::string& text, const std::string& process) {
+  const int code = std::atoi(text.c_str());
+  const std::string why = text.substr(std::min(text.size(), text.find(' ') + 1));
+  const Error::Kind kind = code == 1 ? Error::Input : code == 2 ? Error::Usage : Error::Machine;
+  return {kind, process + ": " + why};
 }
 
 } // namespace dtc

@@ -15,4 +15,8 @@ namespace dtc {
 // The bits that are set in some process.
 [[nodiscard]] Result<uint8_t> combineBits(Processes&, const ProcessChannel&, uint8_t bits);
 
+// A failure as a text, "1 'expect_close': …", which begins with an exit code.
+[[nodiscard]] int exitCodeOf(const Error& error);
+[[nodiscard]] Error errorOf(const std::string& text, const std::string& process);
+
 } // namespace dtc

@@ -1,15 +1,18 @@
 #include "dtc/Runtime/comm/Processes.h"
 
 #include "comm/OpenMpiPlugin.h"
+#include "comm/ProcessClocks.h"
 #include "comm/ProcessInquiry.h"
 #include "comm/ProcessTexts.h"
 #include "comm/TcpTransport.h"
 
 #include "dtc/Support/Cores.h"
+#include "dtc/Support/Spin.h"
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <csignal>
 #include <cstdlib>
@@ -26,6 +29,9 @@ namespace {
 constexpr int64_t kMaxPart = int64_t{1} << 30; // bytes of one message of MPI, whose counts are ints
 constexpr uint64_t kControlReceive = ~uint64_t{0}, kControlSend = kControlReceive - 1;
 constexpr size_t kControlBytes = 4096;
+constexpr double kStartSeconds =
+    30; // in which processes come to MPI's start or end, in addition to the time limit
+constexpr int64_t kAwakeNs = 200'000; // of the progress thread, after its last message
 constexpr int64_t kTellNs = 200'000'000;
 constexpr int kOwnTag = 0; // of rounds; those of the background have maxTag
 
@@ -34,24 +40,9 @@ constexpr char kQuestion = '?', kAnswer = '=', kFailure = '!',
 
 std::atomic<bool> terminated{false}; // by SIGTERM
 
-int exitCodeOf(const Error& e) { return e.kind == Error::Input ? 1 : e.kind == Error::Usage ? 2 : 3; }
-
 // "!1 'expect_close': …"
 std::string failureText(int code, const std::string& why) {
   return std::string(1, kFailure) + std::to_string(code) + " " + why;
-}
-
-Error errorOf(const std::string& text, const std::string& process) {
-  const int code = std::atoi(text.c_str());
-  const std::string why = text.substr(std::min(text.size(), text.find(' ') + 1));
-  const Error::Kind kind = code == 1 ? Error::Input : code == 2 ? Error::Usage : Error::Machine;
-  return {kind, process + ": " + why};
-}
-
-int64_t nowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
 }
 
 } // namespace
@@ -67,10 +58,10 @@ struct Processes::Impl {
 
   mutable std::mutex mutex;
   std::condition_variable wake, changed;
-  std::deque<ProcessExchange*> queue;              // to be started
-  std::deque<std::pair<int, std::string>> control; // to be sent: process, text
-  bool stop = false, ready = false, ended = false;
-  std::optional<Error> ownFailure; // of endUse()
+  std::deque<ProcessExchange*> queue;                            // to be started
+  std::deque<std::pair<int, std::string>> control;               // to be sent: process, text
+  bool stop = false, ready = false, ended = false, over = false; // over: the thread is
+  std::optional<Error> ownFailure;                               // of endUse()
   std::optional<Wait> deviceWait;
   std::optional<std::string> suspicion;
   int speaker = 0;
@@ -97,6 +88,9 @@ struct Processes::Impl {
   ProcessInquiry inquiry;
 
   void loop();
+  void run();
+  void leave();
+  [[nodiscard]] double startSeconds() const { return timeoutSeconds + kStartSeconds; }
   [[nodiscard]] Status init();
   bool begin(ProcessExchange& x);
   bool poll();
@@ -153,7 +147,7 @@ bool Processes::Impl::begin(ProcessExchange& x) {
   active[x.slot] = &x;
   ++numActive;
   x.open = static_cast<uint32_t>(x.messages.size());
-  x.startNs = nowNs();
+  x.startNs = steadyNs();
   for (ProcessMessage& m : x.messages)
     m.received = 0, m.open = static_cast<uint32_t>(std::max<int64_t>(1, (m.bytes + kMaxPart - 1) / kMaxPart));
   // Receives first: what arrives early needs no buffer of MPI's.
@@ -187,7 +181,7 @@ bool Processes::Impl::poll() {
     problem = transportFailed() + (done ? fromOf(*done) : "");
     return false;
   }
-  if (count > 0) lastDoneNs = nowNs();
+  if (count > 0) lastDoneNs = steadyNs();
   for (int i = 0; i < count; ++i) {
     if (done[i].token == kControlReceive) {
       heard(done[i]);
@@ -233,7 +227,7 @@ void Processes::Impl::endRun(int speaks, const std::string& why) {
 void Processes::Impl::failAll(Error why) {
   if (failing) return;
   failing = std::move(why);
-  tellsUntilNs = nowNs() + kTellNs;
+  tellsUntilNs = steadyNs() + kTellNs;
 }
 
 // Ends all exchanges; their messages stay with MPI, so the process must end by abort().
@@ -302,7 +296,7 @@ std::string Processes::Impl::answer() const {
 
 // Ends the run if a wait is too long, or if mpirun ends this process.
 void Processes::Impl::watch() {
-  const int64_t now = nowNs();
+  const int64_t now = steadyNs();
   if (inquiry.active) {
     const bool complete = inquiry.isComplete();
     if (now < inquiry.endNs && !complete) return;
@@ -345,22 +339,24 @@ void Processes::Impl::watch() {
 }
 
 void Processes::Impl::inquire(std::string reason, int64_t graceNs) {
-  inquiry = {true, nowNs() + graceNs, std::move(reason), false, {}};
+  inquiry = {true, steadyNs() + graceNs, std::move(reason), false, {}};
   inquiry.answers.resize(static_cast<size_t>(size));
   inquiry.answers[static_cast<size_t>(rank)] = answer();
   for (int peer = 0; peer < size; ++peer)
     if (peer != rank) tell(peer, std::string(1, kQuestion));
 }
 
-// Between two polls. Processes may share a core, so a wait that lasts yields it, then sleeps.
+// Between two polls. Processes may share a core, so a wait that lasts yields it, then sleeps. After an exchange, the
+// next one is often started within the time that it takes to wake a thread.
 void Processes::Impl::pause(std::unique_lock<std::mutex>& lock) {
-  if (numActive == 0) {
+  const bool hadWork = steadyNs() - lastDoneNs < kAwakeNs;
+  if (numActive == 0 && !hadWork) {
     wake.wait_for(lock, std::chrono::milliseconds(20),
                   [this] { return stop || abortCode || !queue.empty() || !control.empty(); });
     return;
   }
   lock.unlock();
-  const int64_t waited = nowNs() - lastDoneNs;
+  const int64_t waited = steadyNs() - lastDoneNs;
   constexpr int64_t kYieldNs = 2'000'000, kShortNs = 200'000'000;
   if (waited < kYieldNs)
     std::this_thread::yield();
@@ -370,6 +366,13 @@ void Processes::Impl::pause(std::unique_lock<std::mutex>& lock) {
 }
 
 void Processes::Impl::loop() {
+  run();
+  const std::lock_guard lock(mutex);
+  over = true;
+  changed.notify_all();
+}
+
+void Processes::Impl::run() {
   const Status started = init();
   std::unique_lock lock(mutex);
   ready = true;
@@ -384,7 +387,7 @@ void Processes::Impl::loop() {
     texts.swap(control);
     std::optional<Error> own = std::exchange(ownFailure, std::nullopt);
     lock.unlock();
-    if (!next.empty()) lastDoneNs = nowNs();
+    if (!next.empty()) lastDoneNs = steadyNs();
     bool good = true;
     for (ProcessExchange* x : next) {
       if (hasFailed)
@@ -400,7 +403,7 @@ void Processes::Impl::loop() {
     if (!good && !hasFailed)
       endRun(rank, name(rank) + ": " + (problem.empty() ? transportFailed() : problem));
     if (!failing) watch();
-    if (failing && !hasFailed && nowNs() >= tellsUntilNs) endAll();
+    if (failing && !hasFailed && steadyNs() >= tellsUntilNs) endAll();
     lock.lock();
     pause(lock);
   }
@@ -409,16 +412,24 @@ void Processes::Impl::loop() {
   if (clean) mpi->finalize();
 }
 
-Processes::Processes(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Processes::Processes(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-Processes::~Processes() {
-  {
-    const std::lock_guard lock(impl_->mutex);
-    impl_->stop = true;
+// MPI starts and ends by calls that wait for all processes, without a limit. The thread is left alone where they do not
+// return in time; it then keeps its state.
+void Processes::Impl::leave() {
+  std::unique_lock lock(mutex);
+  stop = true;
+  wake.notify_all();
+  if (!thread.joinable()) return;
+  if (changed.wait_for(lock, std::chrono::duration<double>(startSeconds()), [this] { return over; })) {
+    lock.unlock();
+    thread.join();
+  } else {
+    thread.detach();
   }
-  impl_->wake.notify_all();
-  if (impl_->thread.joinable()) impl_->thread.join();
 }
+
+Processes::~Processes() { impl_->leave(); }
 
 Result<std::unique_ptr<Processes>> Processes::open(double timeoutSeconds, bool endsAtSigterm,
                                                    ProcessTransport by) {
@@ -426,15 +437,23 @@ Result<std::unique_ptr<Processes>> Processes::open(double timeoutSeconds, bool e
   DTC_TRY(const DtcMpiTable* table, tcp ? tcpTransport(timeoutSeconds) : openMpiPlugin());
   if (!tcp)
     if (Status s = checkSrun(); !s) return s.error();
-  auto impl = std::make_unique<Impl>();
+  auto impl = std::make_shared<Impl>();
   impl->mpi = table;
   impl->timeoutSeconds = timeoutSeconds, impl->byTcp = tcp;
   std::unique_ptr<Processes> made(new Processes(std::move(impl)));
   Impl& x = *made->impl_;
-  x.thread = std::thread([&x] { x.loop(); });
+  x.thread = std::thread([shared = made->impl_] { shared->loop(); });
   {
     std::unique_lock lock(x.mutex);
-    x.changed.wait(lock, [&x] { return x.ready; });
+    if (!x.changed.wait_for(lock, std::chrono::duration<double>(x.startSeconds()),
+                            [&x] { return x.ready; })) {
+      x.stop = true;
+      x.thread.detach();
+      return machineError(
+          "cannot start MPI: no progress for " + std::to_string(std::lround(x.startSeconds())) +
+          " s: it waits for a process that is stopped, was never started, or is on a host that "
+          "is unreachable");
+    }
     if (x.failed) return *x.failed;
   }
   if (!tcp)
@@ -515,7 +534,7 @@ Result<std::vector<std::string>> Processes::round(std::string_view mine, const s
 Status Processes::Impl::wait(const ProcessChannel& on, ProcessExchange& x) {
   struct Waiter {
     Impl& impl;
-    bool done = false;
+    std::atomic<bool> done{false};
   } waiter{*this};
   x.tag = on.tag;
   x.where = &on.where;
@@ -530,7 +549,10 @@ Status Processes::Impl::wait(const ProcessChannel& on, ProcessExchange& x) {
   std::unique_lock lock(mutex);
   queue.push_back(&x);
   wake.notify_one();
-  changed.wait(lock, [&] { return waiter.done; });
+  lock.unlock();
+  (void)yieldUntil([&] { return waiter.done.load(); });
+  lock.lock(); // until x.done() is over
+  changed.wait(lock, [&] { return waiter.done.load(); });
   return failed ? Status(*failed) : Status(Ok{});
 }
 

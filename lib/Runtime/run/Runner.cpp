@@ -129,9 +129,10 @@ void Runner::work(int worker) {
 // The caller's thread also asks whether the run is interrupted while the others work.
 void Runner::waitForWork(std::unique_lock<std::mutex>& lock, int worker) {
   const auto ready = [this] { return over_ || !queue_.empty(); };
-  if (spins_) {
+  const bool messages = exchanges_ > 0; // the threads of all processes share the cores
+  if (messages || spins_) {
     lock.unlock();
-    spinUntil(ready);
+    messages ? yieldUntil(ready) : spinUntil(ready);
     lock.lock();
     if (ready()) return;
   }

@@ -52,7 +52,7 @@ class Processes {
 public:
   // Starts MPI in a thread of its own. `timeoutSeconds`: after this time in one exchange the run fails.
   // `endsAtSigterm`: SIGTERM ends the run, with a report; else it ends this process, as without dtc. Error (Machine): the
-  // plugin dtc-mpi.so or MPI is missing (with what to install).
+  // plugin dtc-mpi.so or MPI is missing (with what to install), or MPI does not start in time: its thread is then left alone.
   [[nodiscard]] static Result<std::unique_ptr<Processes>>
   open(double timeoutSeconds, bool endsAtSigterm = true, ProcessTransport by = ProcessTransport::Mpi);
   // After an error on any process the others are ended, too. Else all processes have to come here.
@@ -118,8 +118,8 @@ public:
 
 private:
   struct Impl;
-  explicit Processes(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit Processes(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_; // also of its thread, which may outlive this
   std::optional<Problem> problem_;
 };
 
