@@ -176,7 +176,9 @@ func @main(%x: f32[24, 40] @m{a, b}, %z: f32[8] @m{b}) -> (%y: f32[24, 40] @m{a,
     same = (runs.folder / "alone.safetensors").read_bytes() == runs_of[1][3]["all.safetensors"]
     runs.expect("results without MPI", alone.returncode == 0 and same, alone.stderr)
     code, out, err = runs.dtc(2, "out.dt", "--input", "*=const(1)", "--output", "y=none/y.npy")
-    runs.expect("results without folder", code == 3 and err.count("error:") == 1 and "cannot write 'none/y.npy'" in err, f"{code}\n{err}")
+    runs.expect("results without folder", code == 2 and err.count("error:") == 1 and "--output: 'none' is not a folder" in err, f"{code}\n{err}")
+    code, out, err = runs.dtc(2, "out.dt", "--input", "*=const(1)", "--output", "y=/proc/y.npy")
+    runs.expect("results that cannot be written", code == 3 and err.count("error:") == 1 and "cannot write '/proc/y.npy'" in err, f"{code}\n{err}")
     logs = []
     for processes in (1, 4):
         code, out, err = runs.dtc(processes, "out.dt", "--input", "*=const(1)", "--log-ops", "--print", "s")

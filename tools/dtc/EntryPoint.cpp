@@ -67,9 +67,9 @@ static int runOnce(Environment& env) {
   env.mute();
   const int code = runDtc(env);
   if (env.connected) return code;
-  constexpr int kLast = 8; // further ones wait as long as this one
+  constexpr int kLast = 5; // further ones wait as long as this one
   if (code != kExitDone)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1500 + 500 * std::min(rank, kLast)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(500 + 1500 * std::min(rank, kLast)));
   std::fputs(env.mutedText().c_str(), stderr);
   return code;
 }
