@@ -1,5 +1,6 @@
 #include "diff/Causes.h"
 
+#include "diff/AttributeDiff.h"
 #include "diff/Rows.h"
 #include "dtc/Support/Words.h"
 #include "explain/ExplainGroups.h"
@@ -141,21 +142,30 @@ private:
     bool follows = false;
     const bool operands = operandsDiffer(a, b, follows);
     const bool shaped = a.type != b.type && operandTypesDiffer(a, b);
-    const bool attributes = a.attributes != b.attributes && a.op == b.op;
-    const bool sameCall = !calleeOf(a).empty() && calleeOf(a) == calleeOf(b); // `wrt` lists its operands
-    if (attributes && !shaped && !(follows && sameCall))
-      addOne(DiffCause::Attributes, shardingText(a.attributes), shardingText(b.attributes));
-    if (operands && !attributes && a.op == b.op) {
+    const AttributeDiff attributes = diffAttributes(a, b, operandTypes(a, b), follows);
+    if (!attributes.empty())
+      addOne(DiffCause::Attributes, shardingText(attributes.before), shardingText(attributes.after));
+    const bool toLiteral = attributes.constants && a.operands.size() != b.operands.size();
+    if (operands && !toLiteral && a.op == b.op) {
       const auto list = [](const Statements& all, const SnapshotStatement& s) {
         return joined(s.operands, ", ", [&](int32_t o) { return all[static_cast<size_t>(o)].name; });
       };
       addOne(DiffCause::Operands, list(m_.a, a), list(m_.b, b));
     }
     if (a.type == b.type) return;
-    if (shaped || attributes || operands || follows || a.op != b.op)
+    const bool written = a.op == b.op && a.operands.empty() && b.operands.empty(); // of an argument, an iota
+    if (!written && (shaped || !attributes.empty() || operands || follows || a.op != b.op))
       ++out_.types;
     else
       addOne(DiffCause::Type, a.type, b.type);
+  }
+
+  OperandTypes operandTypes(const SnapshotStatement& a, const SnapshotStatement& b) const {
+    OperandTypes out;
+    for (size_t k = 0; k < std::min(a.operands.size(), b.operands.size()); ++k)
+      out.emplace_back(m_.a[static_cast<size_t>(a.operands[k])].type,
+                       m_.b[static_cast<size_t>(b.operands[k])].type);
+    return out;
   }
 
   // `follows`: an operand was added or removed, which is the cause.
@@ -172,10 +182,7 @@ private:
   }
 
   bool operandTypesDiffer(const SnapshotStatement& a, const SnapshotStatement& b) const {
-    for (size_t k = 0; k < std::min(a.operands.size(), b.operands.size()); ++k)
-      if (m_.a[static_cast<size_t>(a.operands[k])].type != m_.b[static_cast<size_t>(b.operands[k])].type)
-        return true;
-    return false;
+    return std::ranges::any_of(operandTypes(a, b), [](const auto& t) { return t.first != t.second; });
   }
 
   // Runs of statements of one program alone. Arguments and results stand for themselves, and a run ends where

@@ -170,7 +170,7 @@ private:
       if (a)
         for (int32_t s : a->statements) nodes.push_back(node(s, false));
     }
-    c.cause = statements_.causeOf(nodes);
+    c.cause = statements_.causeOf(nodes, c.kindA != c.kindB || c.axesA != c.axesB);
     const Key key = c.kindA + "|" + c.axesA + "|" + std::to_string(c.bytesA) + "|" + c.kindB + "|" + c.axesB +
                     "|" + std::to_string(c.bytesB) + "|" + c.op + "|" + patternOf(shown.value).text + "|" +
                     std::to_string(c.cause) + "|" + std::to_string(c.a.messages) + "|" +

@@ -8,7 +8,8 @@ namespace dtc {
 
 StatementDiff::StatementDiff(const ProgramSnapshot& a, const ProgramSnapshot& b)
     : a_(a), b_(b), equal_(a, b), written_(a.written, b.written), compiled_(a.statements, b.statements),
-      cause_(compiled_.numNodes(), kNoCause), users_(compiled_.numNodes()) {}
+      cause_(compiled_.numNodes(), kNoCause), own_(compiled_.numNodes(), false),
+      users_(compiled_.numNodes()) {}
 
 void StatementDiff::run(ProgramDiff& out) {
   if (out.comparesStatements) causes_ = findCauses(a_, b_, written_, equal_);
@@ -128,7 +129,7 @@ void StatementDiff::spread() {
   for (size_t n = 0; n < compiled_.numNodes(); ++n) {
     if (!compiled_.inA(n) && !compiled_.inB(n)) continue;
     if (cause_[n] != kNoCause)
-      seeds.emplace_back(cause_[n], n);
+      own_[n] = true, seeds.emplace_back(cause_[n], n);
     else if (affected(n))
       for (size_t source : sourcesOf(n)) followers[source].push_back(n);
   }
@@ -152,7 +153,11 @@ int StatementDiff::onlyCause() const {
   return setting;
 }
 
-int StatementDiff::causeOf(std::span<const size_t> nodes) const {
+int StatementDiff::causeOf(std::span<const size_t> nodes, bool ownFirst) const {
+  if (ownFirst)
+    for (size_t n : nodes)
+      if (own_[n] && causes_.found[static_cast<size_t>(cause_[n])].cause.kind != DiffCause::Type)
+        return cause_[n];
   for (size_t n : nodes)
     if (cause_[n] != kNoCause) return cause_[n];
   for (size_t n : nodes)

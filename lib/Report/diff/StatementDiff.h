@@ -13,7 +13,8 @@ public:
 
   [[nodiscard]] const MatchedStatements& compiled() const { return compiled_; }
   // The cause of a change of something that belongs to these nodes: their own, or one of their operands or users.
-  [[nodiscard]] int causeOf(std::span<const size_t> nodes) const;
+  // `ownFirst`: a change of one of the nodes, except for its type, comes before those that it follows from.
+  [[nodiscard]] int causeOf(std::span<const size_t> nodes, bool ownFirst = false) const;
 
   // The statements of the text that compiled ones were made from: indices of ProgramDiff::statements.
   [[nodiscard]] DiffRowsOf writtenOf(std::span<const size_t> nodes) const;
@@ -35,6 +36,7 @@ private:
   Causes causes_;
   std::vector<size_t> row_;                // by node of written_: its index among ProgramDiff::statements
   std::vector<int> cause_;                 // by node of compiled_
+  std::vector<bool> own_;                  // by node: its statement itself changed
   std::vector<std::vector<size_t>> users_; // by node: those that it is an operand of
 };
 
