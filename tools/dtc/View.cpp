@@ -8,6 +8,7 @@
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/text/Naming.h"
 #include "dtc/Passes/analysis/TargetOf.h"
+#include "dtc/Passes/analysis/ValuePrograms.h"
 #include "dtc/Report/explain/StepCost.h"
 #include "dtc/Report/report/Report.h"
 #include "dtc/Session/Session.h"
@@ -49,7 +50,7 @@ struct Shown {
   std::string name;
   TypeId global;
   ShardingId sharding;
-  std::string holders; // "[2, 3]", if not all devices hold it
+  ViewHolders having;
 };
 
 class Viewer {
@@ -156,7 +157,11 @@ private:
   }
 
   int values() {
+    std::optional<Module> text;
+    if (hasStages(m_, func_) && levelOf(m_, func_) < Level::Local) text = m_;
+    const FuncId own = func_;
     if (!lower(Stage::Propagated)) return kExitInput;
+    if (text) findPrograms(std::move(*text), own);
     std::vector<Shown> chosen;
     if (int code = choose(chosen)) return code;
     if (o_.what == "layout") {
@@ -165,12 +170,39 @@ private:
       return writeOut(env_, o_.out, all);
     }
     std::vector<ViewGrid> list;
-    for (const Shown& s : chosen) {
-      list.push_back(shardingGrid(m_, s.name, s.global, s.sharding));
-      if (!s.holders.empty())
-        list.back().facts.push_back("only devices " + s.holders + " hold it: others have no memory for it");
-    }
+    for (const Shown& s : chosen) list.push_back(shardingGrid(m_, s.name, s.global, s.sharding, s.having));
     return grids(list);
+  }
+
+  // The stages of a pipeline have programs of their own, which say who has a value.
+  void findPrograms(Module text, FuncId entry) {
+    Session session(std::move(text), entry, o_.lowering.pipeline(target()));
+    Diagnostics diags;
+    if (!session.lower(Stage::Local, diags) || diags.hasErrors()) {
+      env_.report(diags, session.module().source);
+      env_.err("note: the program does not compile further: the stages that have a value are not shown\n");
+      return;
+    }
+    programs_.emplace(session.module(), session.entry(), numStageMarks(m_, func_));
+  }
+
+  // `attrs`: of an argument or a result; nullptr for the result of an op.
+  ViewHolders holders(ShardingId sharding, const AttrList* attrs,
+                      const std::vector<size_t>& functions) const {
+    if (attrs && sharding.valid() && !holdersText(m_, *attrs).empty())
+      return {holdersOf(m_, m_.shardings.meshOf(sharding), *attrs), true, false};
+    if (!programs_ || !programs_->differ()) return {};
+    if (functions.empty()) return {{}, false, !attrs};
+    return {programs_->devices(functions), true, !attrs};
+  }
+  ViewHolders havingOf(ValueId v, const AttrList* attrs = nullptr) const {
+    return holders(m_[v].sharding, attrs,
+                   programs_ ? programs_->having(ValueOrigin::of(m_, v)) : std::vector<size_t>());
+  }
+  ViewHolders havingOfResult(size_t r) const {
+    const FuncResult& result = m_[func_].results[r];
+    return holders(result.sharding, &result.attrs,
+                   programs_ ? programs_->returning(r) : std::vector<size_t>());
   }
 
   // Collects arguments, results and all sharded values of the body.
@@ -179,18 +211,18 @@ private:
     const Naming names(m_, func_);
     for (const FuncArg& a : f.args)
       boundary.push_back({names(a.value), a.globalType ? a.globalType : m_[a.value].type,
-                          m_[a.value].sharding, holdersText(m_, a.attrs)});
+                          m_[a.value].sharding, havingOf(a.value, &a.attrs)});
     forEachOp(m_, f.body, [&](OpId o) {
       for (uint32_t r = 0; r < m_[o].numResults; ++r)
         if (ValueId v = m_.result(o, r); m_[v].sharding.valid())
-          inside.push_back({names(v), m_[v].type, m_[v].sharding, ""});
+          inside.push_back({names(v), m_[v].type, m_[v].sharding, havingOf(v)});
     });
     for (size_t r = 0; r < f.results.size(); ++r) {
       std::string label =
           f.results[r].label ? "%" + std::string(m_.strings[f.results[r].label]) : std::to_string(r);
       boundary.push_back({"result " + label,
                           f.results[r].globalType ? f.results[r].globalType : f.results[r].type,
-                          f.results[r].sharding, holdersText(m_, f.results[r].attrs)});
+                          f.results[r].sharding, havingOfResult(r)});
     }
     std::erase_if(boundary, [](const Shown& s) { return !s.sharding.valid(); });
   }
@@ -239,6 +271,7 @@ private:
   const ViewOptions& o_;
   Module& m_;
   FuncId func_;
+  std::optional<ValuePrograms> programs_;
 };
 
 // --format, or what the name of the output says, or text.

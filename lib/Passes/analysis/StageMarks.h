@@ -1,6 +1,6 @@
 #pragma once
 // The marks of the stages of a pipeline.
-#include "dtc/IR/Module.h"
+#include "dtc/Passes/analysis/ValuePrograms.h"
 
 #include <optional>
 
@@ -8,7 +8,5 @@ namespace dtc {
 
 // The `stage` of an op, or the one that all marks in its blocks have; nothing without a mark. -1: several.
 [[nodiscard]] std::optional<int64_t> stageMarkOf(const Module&, OpId);
-// The largest mark of a function and one more; 0 without marks.
-[[nodiscard]] int64_t numStageMarks(const Module&, FuncId);
 
 } // namespace dtc

@@ -99,6 +99,7 @@ public:
     collectives();
     costs();
     nameLines();
+    out_.numStageMarks = numStageMarks(m_, function_);
     return std::move(out_);
   }
 
@@ -196,6 +197,9 @@ private:
     bytes_.push_back(std::max(local, 0.0));
     out_.values.push_back(std::move(one));
     out_.valueLines.push_back(index_.at(loc));
+    const Module& text = written_->module();
+    const bool ofText = v.index < text.values.size() && text.definingOp(v).valid();
+    out_.origins.push_back(ValueOrigin::of(ofText ? text : m_, v));
     if (LineFacts* line = lineOf(loc)) {
       line->values.push_back(id);
       if (line->name.empty()) line->name = name.substr(name.rfind('%') + 1);

@@ -1,5 +1,6 @@
 #pragma once
 // What propagation says of a program: its values, collectives and costs by line, and its graph.
+#include "dtc/Passes/analysis/ValuePrograms.h"
 #include "dtc/Passes/trace/TraceCollectives.h"
 #include "dtc/Report/explain/ExplainProgram.h"
 #include "report/SourceIndex.h"
@@ -40,7 +41,9 @@ struct ReportGraph {
 struct GlobalData {
   std::vector<LineFacts> lines;
   std::vector<ReportValue> values;
-  std::vector<int> valueLines; // by value
+  std::vector<int> valueLines;      // by value
+  std::vector<ValueOrigin> origins; // by value
+  int64_t numStageMarks = 0;
   ReportValue collectives = ReportValue::array();
   ReportValue summary;
   ReportGraph graph;

@@ -7,6 +7,7 @@
 #include "dtc/Report/trace/TraceComparison.h"
 #include "dtc/Session/Session.h"
 #include "dtc/Support/DiagnosticsJson.h"
+#include "dtc/Support/Words.h"
 #include "dtc/Version.h"
 #include "explain/ReportText.h"
 #include "report/Closed.h"
@@ -101,7 +102,6 @@ private:
     index_.emplace(data_.source);
     global_ =
         globalData(*trace, report_, *index_, written ? &*written : nullptr, callResults(module_, entry));
-    layers_ = layersOf(*index_, global_->lines);
     out_["meshes"] = meshData(trace->propagated);
     return Ok{};
   }
@@ -115,6 +115,7 @@ private:
     session.hooks.progress = options_.progress;
     if (Status s = session.lower(Stage::Local, data_.problems); !s) return s;
     const auto pipeline = readPipeline(session.module(), session.entry()); // before steps are reordered
+    addPrograms(session.module(), session.entry());
     if (Status s = session.lower(Stage::Placed, data_.problems); !s) return s;
     if (data_.problems.hasErrors()) return Ok{};
     foldLines();
@@ -139,9 +140,26 @@ private:
     return Ok{};
   }
 
+  // Of values that not all devices have: which functions of the schedule have them.
+  void addPrograms(const Module& local, FuncId entry) {
+    if (!global_) return;
+    const ValuePrograms programs(local, entry, global_->numStageMarks);
+    const size_t all = functionsOfProgram(local, entry).size();
+    if (!programs.differ()) return;
+    for (size_t v = 0; v < global_->values.size(); ++v)
+      if (auto having = programs.having(global_->origins[v]); having.size() < all) {
+        // Layers of different stages are not equal.
+        if (const int line = global_->valueLines[v]; line >= 0)
+          global_->lines[static_cast<size_t>(line)].shape += joined(having, ",") + ";";
+        global_->values[v]["programs"] = std::move(having);
+      }
+  }
+
   // The lines of layers that are shown once, and which lines stand for them.
   void foldLines() {
-    if (!global_ || index_->size() <= kFoldedLines || !standsFor_.empty()) return;
+    if (!global_ || !layers_.of.empty()) return;
+    layers_ = layersOf(*index_, global_->lines);
+    if (index_->size() <= kFoldedLines) return;
     for (size_t l = 0; l < index_->size(); ++l) standsFor_.push_back(static_cast<int>(l));
     for (const SourceLayer& layer : layers_.layers)
       if (layer.equalTo >= 0)

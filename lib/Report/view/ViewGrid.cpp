@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 
 namespace dtc {
 namespace {
@@ -16,13 +17,54 @@ struct FixedAxis {
   int64_t index = 0;
 };
 
-// The indices of a mesh axis that hold a shard: "2", "*" for all of them, "0-1", "0,2".
+// "2", "0-1", "0,2"
+std::string listText(const std::vector<int64_t>& indices) {
+  const auto count = static_cast<int64_t>(indices.size());
+  if (count == 1) return std::to_string(indices[0]);
+  if (count > 1 && indices.back() - indices.front() + 1 == count)
+    return std::to_string(indices.front()) + "-" + std::to_string(indices.back());
+  return joined(indices, ",");
+}
+
+// The indices along each axis of the devices that have the value.
+std::vector<std::vector<int64_t>> indicesOf(const Mesh& mesh, const ViewHolders& holders) {
+  std::vector<std::set<int64_t>> found(mesh.axes.size());
+  for (size_t p = 0; p < holders.devices.size(); ++p)
+    for (size_t a = 0; holders.devices[p] && a < mesh.axes.size(); ++a)
+      found[a].insert(mesh.indexAlong(AxisRef{mesh.axes[a].name}, static_cast<int64_t>(p)));
+  std::vector<std::vector<int64_t>> out;
+  for (const auto& f : found) out.emplace_back(f.begin(), f.end());
+  return out;
+}
+
+// "pp=3": the axes along which not all indices have it. Otherwise, their list: "[1, 2]".
+std::string holdersText(const Mesh& mesh, const StringTable& strings, const ViewHolders& holders) {
+  const auto count = static_cast<size_t>(std::ranges::count(holders.devices, true));
+  const auto indices = indicesOf(mesh, holders);
+  size_t product = 1;
+  std::string axes;
+  for (size_t a = 0; a < indices.size(); ++a) {
+    product *= indices[a].size();
+    if (static_cast<int64_t>(indices[a].size()) == mesh.axes[a].size) continue;
+    axes += (axes.empty() ? "devices with " : ", ") + std::string(strings[mesh.axes[a].name]) + "=" +
+            listText(indices[a]);
+  }
+  if (product == count && !axes.empty()) return axes;
+  std::vector<int64_t> list;
+  for (size_t p = 0; p < holders.devices.size(); ++p)
+    if (holders.devices[p]) list.push_back(mesh.devices.empty() ? static_cast<int64_t>(p) : mesh.devices[p]);
+  return "devices [" + joined(list, ", ") + "]";
+}
+
+// The indices of a mesh axis that hold a shard, of those that have the value: "2", "*" for all of them.
 std::string indicesText(const Mesh& mesh, const MeshAxis& axis, std::span<const FixedAxis> fixed,
-                        bool pending) {
+                        bool pending, const std::vector<int64_t>* having) {
   if (pending) return "+";
   // Without a loop over the axis, which may have 10^8 indices.
   const auto along = [&](const FixedAxis& f) { return f.axis.name == axis.name; };
   const auto first = std::ranges::find_if(fixed, along);
+  if (first == fixed.end() && having && static_cast<int64_t>(having->size()) < axis.size)
+    return listText(*having);
   if (first == fixed.end()) return axis.size > 1 ? "*" : "0";
   if (first->axis.isFullAxis()) return std::to_string(first->index);
   std::vector<int64_t> held;
@@ -37,10 +79,7 @@ std::string indicesText(const Mesh& mesh, const MeshAxis& axis, std::span<const 
   }
   const auto count = static_cast<int64_t>(held.size());
   if (count == axis.size && axis.size > 1) return "*";
-  if (count == 1) return std::to_string(held[0]);
-  if (held.back() - held.front() + 1 == count)
-    return std::to_string(held.front()) + "-" + std::to_string(held.back());
-  return joined(held, ",");
+  return listText(held);
 }
 
 std::string coordinates(const std::vector<std::string>& each) { return "(" + joined(each) + ")"; }
@@ -52,7 +91,9 @@ struct Shards {
   const Module* m;
   Sharding sharding;
   Mesh mesh;
-  std::vector<std::optional<int64_t>> sizes; // of the global tensor; nothing where symbolic
+  ViewHolders having;
+  std::vector<std::optional<int64_t>> sizes = {}; // of the global tensor; nothing where symbolic
+  std::vector<std::vector<int64_t>> indices = {}; // by axis: those that have it; empty: all
 
   [[nodiscard]] int64_t count(size_t d) const {
     int64_t n = 1;
@@ -78,10 +119,11 @@ struct Shards {
       }
     }
     std::vector<std::string> each;
-    for (const MeshAxis& a : mesh.axes) {
-      bool pending = std::any_of(sharding.pending.begin(), sharding.pending.end(),
-                                 [&](const PendingAxis& p) { return p.axis.name == a.name; });
-      each.push_back(indicesText(mesh, a, fixed, pending));
+    for (size_t k = 0; k < mesh.axes.size(); ++k) {
+      const MeshAxis& a = mesh.axes[k];
+      const bool pending = std::any_of(sharding.pending.begin(), sharding.pending.end(),
+                                       [&](const PendingAxis& p) { return p.axis.name == a.name; });
+      each.push_back(indicesText(mesh, a, fixed, pending, indices.empty() ? nullptr : &indices[k]));
     }
     return coordinates(each);
   }
@@ -110,15 +152,24 @@ std::vector<std::string> factsOf(const Shards& p, const Type& type) {
     globalBytes *= *p.sizes[d];
   }
   for (const PendingAxis& a : p.sharding.pending) parts *= p.mesh.axisSize(a.axis);
-  const int64_t copies = p.mesh.numDevices() / (shards * parts);
+  const int64_t holders = p.having.devices.empty()
+                              ? p.mesh.numDevices()
+                              : static_cast<int64_t>(std::ranges::count(p.having.devices, true));
+  const int64_t copies = holders / (shards * parts);
   std::vector<std::string> facts;
   std::string line = std::to_string(shards) + (shards == 1 ? " shard" : " shards");
   if (p.sizes.size() > 1 && shards > 1) line += " (" + counts + ")";
   if (!shape.empty()) line += " of " + shape;
   facts.push_back(line);
   if (known) facts.push_back(bytesText(largest) + " per device, of " + bytesText(globalBytes));
-  facts.push_back(copies == 1 ? "each shard is held once"
-                              : "each shard is held " + std::to_string(copies) + " times");
+  if (!p.having.known)
+    facts.emplace_back("an op is merged with others: which devices compute it is not known");
+  else if (copies * shards * parts == holders)
+    facts.push_back(copies == 1 ? "each shard is held once"
+                                : "each shard is held " + std::to_string(copies) + " times");
+  if (!p.having.devices.empty())
+    facts.push_back("only " + holdersText(p.mesh, p.m->strings, p.having) +
+                    (p.having.computed ? " compute it" : " hold it: others have no memory for it"));
   if (parts > 1) {
     std::string axes;
     for (const PendingAxis& a : p.sharding.pending)
@@ -141,9 +192,14 @@ std::string headingOf(const ViewGrid::Dim& dim, int64_t index) {
   return (dim.name.empty() ? "" : dim.name + ": ") + dim.label(index);
 }
 
-ViewGrid shardingGrid(const Module& m, std::string_view name, TypeId global, ShardingId s) {
+ViewGrid shardingGrid(const Module& m, std::string_view name, TypeId global, ShardingId s,
+                      ViewHolders having) {
   const Type& type = m.types[global];
-  auto p = std::make_shared<Shards>(Shards{&m, m.shardings[s], m.shardings.meshOf(s), {}});
+  auto p = std::make_shared<Shards>(Shards{&m, m.shardings[s], m.shardings.meshOf(s), std::move(having)});
+  if (p->having.devices.size() != static_cast<size_t>(p->mesh.numDevices()) ||
+      std::ranges::count(p->having.devices, false) == 0)
+    p->having.devices.clear();
+  if (!p->having.devices.empty()) p->indices = indicesOf(p->mesh, p->having);
   for (Dim d : type.dims) p->sizes.push_back(d.isStatic() ? std::optional(d.value()) : std::nullopt);
   ViewGrid g;
   g.title = std::string(name) + ": " + printType(m, global) + " " + printSharding(m, s);

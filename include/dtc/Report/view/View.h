@@ -26,8 +26,15 @@ struct ViewGrid {
   std::function<bool(std::span<const int64_t>)> marked;      // pending: drawn differently
 };
 
+// The devices that have a value.
+struct ViewHolders {
+  std::vector<bool> devices; // by coordinate; empty: all, or not known
+  bool known = true;
+  bool computed = false; // they compute it; false: they hold it as an argument or a result
+};
 // The shards of a value that has a sharding, and their device coordinates. `global` is the global type.
-[[nodiscard]] ViewGrid shardingGrid(const Module&, std::string_view name, TypeId global, ShardingId);
+[[nodiscard]] ViewGrid shardingGrid(const Module&, std::string_view name, TypeId global, ShardingId,
+                                    ViewHolders = {});
 // The devices of a mesh, by their coordinates.
 [[nodiscard]] ViewGrid meshGrid(const Module&, MeshId);
 
