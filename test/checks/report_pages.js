@@ -152,6 +152,55 @@
         if (!lit(id)) say(id, "a row of the pipeline does not light up");
         select("");
       }
+    // A kernel lights up its statements in the graph and its buffers, and a statement its kernels.
+    const used = p.kernels.findIndex((k) => k.lines.some((l) => p.lineAt.has(l) && (p.lineAt.get(l).values || []).length));
+    if (used >= 0) {
+      links("k" + used, ["graph", "memory"].filter((id) => id !== "graph" || p.graph));
+      show("kernels");
+      select("v" + p.lineAt.get(p.kernels[used].lines.find((l) => p.lineAt.has(l) && (p.lineAt.get(l).values || []).length)).values[0]);
+      if (!lit("kernels")) say("kernels", "the kernel of a statement does not light up");
+      select("");
+      // Only buffers that its steps read or write.
+      show("memory");
+      select("k" + used);
+      for (const g of byId("pane-memory").querySelectorAll("g.lit")) {
+        const b = p.buffers[Number(g.dataset.k.split(" ")[0].slice(1))];
+        if (!b.kernels.includes(used) && !p.kernels[used].lines.includes(b.line)) say("memory", `'${b.value}' lights up with a kernel that does not use it`);
+      }
+      select("");
+    }
+    // Whatever a stage of a pipeline has shows its steps and memory.
+    if (p.schedules.length > 1) {
+      const values = p.values.map((v, i) => [v, i]).filter(([v]) => v && v.programs && v.programs.length === 1);
+      p.schedules.forEach((s, f) => {
+        const own = values.filter(([v]) => v.programs[0] === f), weight = own.find(([v]) => v.op === "argument" && v.sharding && p.memories[f].rows.some((b) => b.value === v.name)), op = own.find(([v]) => v.op !== "argument" && p.memories[f].rows.some((b) => b.line === v.line) && p.kernelsOfLine.has(v.line) && (p.functionsWith.get("l" + v.line) || []).length === 1);
+        const other = (f + 1) % p.schedules.length, only = (kind, n) => [...Array(n).keys()].find((i) => { const list = p.functionsWith.get(kind + i) || []; return list.length === 1 && list[0] === f; });
+        if (!weight || !op) return say("stages", `function ${f} has no weight or no value of its own`);
+        const message = only("c", p.collectives.length), kernel = only("k", p.kernels.length);
+        for (const [key, where] of [["v" + weight[1], ["memory"]], ["v" + op[1], ["schedule", "memory", "kernels"]], ["l" + op[0].line, ["schedule", "memory"]], ["d" + s.places[0], ["tensors", "kernels"]],
+          ["p" + f, ["schedule"]], message === undefined ? [] : ["c" + message, ["schedule", "communication"]], kernel === undefined ? [] : ["k" + kernel, ["schedule", "memory", "kernels"]]].filter((x) => x.length))
+          for (const id of where) {
+            show(id);
+            showFunction(other);
+            select(key);
+            if (p.functionIndex !== f) say(id, `'${key}' shows function ${p.functionIndex}, not ${f}`);
+            if (!lit(id)) say(id, `'${key}' of function ${f} does not light up`);
+            if (id === "memory" && !byId("pane-memory").querySelector("h2").textContent.includes(s.devices.join(", "))) say(id, "the memory is not that of the stage");
+            select("");
+          }
+        show("tensors");
+        select("v" + weight[1]);
+        if (!byId("pane-tensors").textContent.includes(`only devices with pp=${f} hold it`)) say("tensors", `'${weight[0].name}' is not held by one stage`);
+        const cells = [...byId("pane-tensors").querySelectorAll(".cell")];
+        if (!cells.length || cells.some((c) => !c.textContent.includes("pp=" + f) || c.dataset.k.split(" ").some((k) => !s.places.includes(Number(k.slice(1)))))) say("tensors", `the cells of '${weight[0].name}' are of other devices`);
+        // The memory of a stage, and what its devices hold, are the same arguments.
+        select("d" + s.places[0]);
+        showFunction(f);
+        const rows = [...tensorsPane.parts.device.querySelectorAll("tr[data-k]")].map((r) => p.values[Number(r.dataset.k.slice(1))].name);
+        for (const b of p.buffers) if (b.what === "argument" && rows.length < 60 && !rows.includes(b.value) && p.values.some((v) => v && v.name === b.value)) say("tensors", `device ${s.places[0]} does not hold ${b.value}`);
+        select("");
+      });
+    }
     byId("theme").click();
     show("schedule");
     layout("schedule, other theme", byId("pane-schedule"));

@@ -14,6 +14,7 @@ MODELS = {
     "gpt": "gpt --layers 4 --mode train --parallel dp=2,tp=4,sp",
     "moe": "mixtral --layers 2 --parallel dp=2,ep=4",
     "pipeline": "gpt --layers 8 --mode train --parallel pp=4,dp=2 --microbatches 8",
+    "stages": "llama --layers 8 --batch 8 --microbatches 4 --mode train --parallel pp=4,tp=2",
     "ring": "llama --layers 2 --parallel cp=4,tp=2 --context ring",
 }
 # A convolution over rows that are sharded, with halos.

@@ -77,6 +77,7 @@ ReportValue shortTime(double seconds) { return microseconds(std::round(seconds *
 constexpr size_t kMaxTracedDevices = 8;      // of a trace
 constexpr int64_t kSmallBuffer = 5000;       // a buffer of less than this part of the arena is not listed
 constexpr size_t kMaxComputed = 1000;        // names of results of a kernel
+constexpr size_t kMaxLines = 1000;           // of a kernel
 constexpr size_t kMaxSourceBytes = 1u << 20; // of all kernels
 // In a larger module kernels have no comments: each prints names, which takes time in proportion to the module.
 constexpr size_t kMaxCommented = 20000;
@@ -277,8 +278,8 @@ private:
                        {"arena_bytes", plan.arenaBytes},
                        {"least_bytes", plan.lowerBound},
                        {"peak_step", stepAt[std::min(plan.peakPosition, plan.numPositions)]}};
-    out["buffers"] =
-        table({"value", "number", "what", "offset", "bytes", "first_step", "last_step", "line", "at_peak"});
+    out["buffers"] = table({"value", "number", "what", "offset", "bytes", "first_step", "last_step", "line",
+                            "at_peak", "kernels"});
     Words words;
     std::unordered_map<ValueId, bool> isResult;
     for (ValueId v : m_[m_[f].body].yields) isResult[v] = true;
@@ -287,6 +288,7 @@ private:
       ValueId& v = named[h.buffer];
       if (!v.valid() || (!m_[v].name.valid() && m_[h.value].name.valid())) v = h.value; // a name of the text
     }
+    const auto kernels = kernelsOfBuffers(plan, t);
     int64_t small = 0, smallBytes = 0;
     for (size_t b = 0; b < plan.buffers.size(); ++b) {
       const MemoryPlan::Buffer& buffer = plan.buffers[b];
@@ -309,13 +311,41 @@ private:
                      last = stepAt[std::min(r.last, plan.numPositions)];
         const bool peak = r.first <= plan.peakPosition && plan.peakPosition <= r.last;
         out["buffers"]["rows"].push_back({words(name.first), name.second, words(what), buffer.offset,
-                                          buffer.bytes, first, last, line, peak ? 1 : 0});
+                                          buffer.bytes, first, last, line, peak ? 1 : 0,
+                                          kernelsIn(kernels[b], first, last)});
       }
     }
-    shareColumns(out["buffers"], {"value", "what", "bytes", "line", "at_peak"});
+    shareColumns(out["buffers"], {"value", "what", "bytes", "line", "at_peak", "kernels"});
     out["words"] = std::move(words.list);
     out["left_out"] = {{"buffers", small}, {"bytes", smallBytes}};
     return out;
+  }
+
+  // By buffer: the kernels that read or write it, with their steps.
+  struct BufferUse {
+    size_t step;
+    int kernel;
+  };
+  std::vector<std::vector<BufferUse>> kernelsOfBuffers(const MemoryPlan& plan, const Timeline& t) const {
+    std::vector<std::vector<BufferUse>> uses(plan.buffers.size());
+    for (size_t s = 0; s < t.steps.size(); ++s) {
+      const auto kernel = kernelOfOp_.find(t.steps[s].op);
+      if (t.steps[s].kind != TimelineStep::Compute || kernel == kernelOfOp_.end()) continue;
+      const auto add = [&](ValueId v) {
+        if (const auto at = plan.bufferOf.find(v); at != plan.bufferOf.end())
+          uses[at->second].push_back({s, kernel->second});
+      };
+      for (ValueId v : m_.operands(t.steps[s].op)) add(v);
+      for (uint32_t r = 0; r < m_[t.steps[s].op].numResults; ++r) add(m_.result(t.steps[s].op, r));
+    }
+    return uses;
+  }
+  // Those of the steps from `first` to `last`.
+  static std::set<int> kernelsIn(const std::vector<BufferUse>& uses, size_t first, size_t last) {
+    std::set<int> kernels;
+    for (const BufferUse& u : uses)
+      if (first <= u.step && u.step <= last) kernels.insert(u.kernel);
+    return kernels;
   }
 
   // --- kernels ---
@@ -339,6 +369,7 @@ private:
                               {"lines", ReportValue::array()},
                               {"source", source}});
     }
+    kernelOfOp_.emplace(s.op, it->second);
     ReportValue& kernel = out_.kernels[static_cast<size_t>(it->second)];
     kernel["uses"] = kernel["uses"].get<double>() + s.times;
     if (std::vector<std::string>& computed = computed_[static_cast<size_t>(it->second)];
@@ -346,7 +377,7 @@ private:
       computed.push_back(names.step(s.op));
     forEachOp(m_, m_.region(s.op), [&](OpId inner) {
       const int line = lines_(m_[inner].loc);
-      if (line >= 0 && kernel["lines"].size() < 64 &&
+      if (line >= 0 && kernel["lines"].size() < kMaxLines &&
           std::ranges::find(kernel["lines"], ReportValue(line)) == kernel["lines"].end())
         kernel["lines"].push_back(line);
     });
@@ -415,6 +446,7 @@ private:
   bool long_ = false; // the function has many steps
   KernelSet kernelSet_;
   std::map<std::string, int> kernelIds_;
+  std::unordered_map<OpId, int> kernelOfOp_;
   std::vector<std::vector<std::string>> computed_;   // by kernel: the names of its results
   std::map<int, std::vector<std::string>> messages_; // by collective: the names of its steps
   Words words_;

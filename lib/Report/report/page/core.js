@@ -144,8 +144,8 @@ function chip(id) {
 // --- links. An element has keys: v3 a value, l12 a line, c1 a collective, k2 a kernel, d5 a device, a0 an axis, a0+1 several,
 // s7 a step, b4 a buffer, p2 an index along the axis of a pipeline; m12, the buffers of a line, and q2, the boxes of an
 // index along the axis of a pipeline, are only lit. Of a page of diff: x0 a cause, r3 a row, g2 a sharding, m1 a collective,
-// t5 a computation. An element is lit if one of its keys is among those of the selection: related() and describe() belong to
-// each page. ---
+// t5 a computation. u2, the buffers of a kernel, and f1, what a function of the schedule runs, are only lit, too. An element is
+// lit if one of its keys is among those of the selection: related(), follow() and describe() belong to each page. ---
 
 function keys(...list) {
   return list.flat(2).filter((k) => k !== undefined && k !== null && !/-1$|undefined|null/.test(k)).join(" ");
@@ -169,6 +169,7 @@ function isLit(one, wanted) {
 function visiblePanes() { return [...document.querySelectorAll(".pane")].filter((p) => p.offsetParent !== null); }
 function select(key, from) {
   state.selected = key || "";
+  follow(state.selected);
   for (const pane of visiblePanes()) reveal(pane, from);
   paint(document.body);
   describe();
@@ -230,8 +231,15 @@ function drawPane(p) {
   p.draw(pane);
   paint(pane);
 }
-// Draws the panes again, for another program or theme.
-function redraw() {
+// Draws the panes again, for another program or theme; or some of them, if they are seen.
+function redraw(some) {
+  if (some) {
+    for (const p of panes.filter((q) => some.includes(q.id))) {
+      state.drawn.delete(p.id);
+      if (byId("pane-" + p.id).offsetParent !== null) drawPane(p);
+    }
+    return;
+  }
   state.drawn.clear();
   drawPane(panes[0]);
   show(state.pane || "graph");

@@ -39,6 +39,7 @@ const same = (a, b) => Math.abs(a - b) <= 1e-9 * Math.max(Math.abs(a), Math.abs(
 const worse = (v) => v > 0 ? "grew" : v < 0 ? "shrank" : "";
 const change = (a, b, text) => same(a, b) ? el("td", {class: "r"}, "=") : el("td", {class: "r " + worse(b - a)}, signed(b - a, text));
 
+const follow = () => {}; // all panes show both programs
 function describe() {
   const foot = byId("selection"), key = state.selected, id = Number(key.slice(1));
   const say = (what, ...more) => foot.append(el("span", {class: "what"}, what), ...more.filter(Boolean).map((m) => el("span", {class: "more"}, m)));

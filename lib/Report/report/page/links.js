@@ -4,8 +4,10 @@ function related(key) {
   const p = state.program, kind = key[0], id = Number(key.slice(1)), set = new Set([key]);
   const addLine = (l) => { if (l >= 0) set.add("l" + l); };
   if (kind === "d") for (const a of stageAxes()) set.add("q" + indexAlong(a, id));
+  if ("dp".includes(kind) && p.schedules.length > 1) for (const f of functionsOf(key)) set.add("f" + f);
   if (kind === "l") set.add("m" + id);
-  if (kind === "l") for (const k of p.kernelsOfLine.get(id) || []) set.add("k" + k);
+  if (kind === "k" && p.kernels[id]) set.add("u" + id), p.kernels[id].lines.forEach(addLine);
+  if (kind === "c" && p.collectives[id]) for (const l of p.collectives[id].lines) set.add("m" + l);
   if (kind === "v" && p.values[id]) addLine(p.values[id].line), set.add("m" + p.values[id].line);
   if (kind === "l") for (const v of (p.lineAt.get(id) || {}).values || []) set.add("v" + v);
   if (kind === "s" || kind === "b") {
@@ -13,8 +15,32 @@ function related(key) {
     if (one) addLine(one.line);
     if (one && one.collective >= 0) set.add("c" + one.collective);
     if (one && one.kernel >= 0) set.add("k" + one.kernel);
+    if (kind === "s" && one && one.kernel >= 0) p.buffers.forEach((b, i) => { if (b.kernels.includes(one.kernel) && b.first_step <= id && id <= b.last_step) set.add("b" + i); });
   }
   return set;
+}
+// The functions of the schedule that have what is selected: the stages of a pipeline run different ones. Those of a value say
+// which devices have it; of other things, those with steps or buffers of them.
+function functionsOf(key) {
+  const p = state.program, kind = key[0], id = Number(key.slice(1)), [axis] = stageAxes();
+  const all = p.schedules.map((_, i) => i), where = (test) => all.filter((i) => p.schedules[i].places.some(test));
+  if (kind === "d") return where((d) => d === id);
+  if (kind === "p") return axis === undefined ? [] : where((d) => indexAlong(axis, d) === id);
+  const values = kind === "v" ? [id] : kind === "l" ? (p.lineAt.get(id) || {}).values || [] : [];
+  const own = values.flatMap((v) => p.values[v] && p.values[v].programs ? p.values[v].programs : []);
+  if (own.length) return [...new Set(own)].sort((a, b) => a - b);
+  return p.functionsWith.get(kind === "v" && p.values[id] ? "l" + p.values[id].line : key) || [];
+}
+// Shows the steps and the memory of a function that has what is selected, unless the one that is shown has it.
+function follow(key) {
+  const p = state.program;
+  if (!key || !p.schedules || p.schedules.length < 2 || key[0] === "s" || key[0] === "b") return;
+  const having = functionsOf(key);
+  if (having.length && !having.includes(p.functionIndex)) showFunction(having[0]);
+}
+function showFunction(i) {
+  useFunction(i);
+  redraw(["schedule", "memory"]);
 }
 const lineLink = (l) => {
   const line = l >= 0 && state.program.lineAt.get(l);
@@ -35,7 +61,7 @@ function describe() {
   if (key[0] === "v" && p.values[id]) {
     const v = p.values[id];
     say([v.name + ": " + v.type + " ", shardingText(v.sharding)], v.user_name, v.path && "in the program: " + v.path,
-      v.bytes !== undefined && bytesText(v.bytes) + ", " + bytesText(v.device_bytes ?? v.bytes) + " on each device",
+      v.bytes !== undefined && bytesText(v.bytes) + ", " + bytesText(v.device_bytes ?? v.bytes) + " on each device" + (placesOf(v) ? " with " + placesText(placesOf(v)) : ""),
       lineLink(v.line), el("span", {class: "link", on: {click: () => show("tensors")}}, "shards"));
   } else if (key[0] === "l" && p.lineAt.get(id)) {
     const l = p.lineAt.get(id);

@@ -15,9 +15,10 @@ memoryPane.draw = (pane) => {
   if (m.left_out.buffers) pane.append(el("p", {class: "note"}, `${plural(m.left_out.buffers, "buffer")} of less than 1/5000 of the arena are not listed.`));
   const most = 200;
   pane.append(el("h2", {}, "Alive at the peak"), el("div", {class: "wide"}, el("table", {}, el("tr", {}, el("th", {}, "value"), el("th", {}, "what"), el("th", {class: "r"}, "bytes"), el("th", {}, "live in steps"), el("th", {}, "line")),
-    alive.slice(0, most).map(([b, i]) => el("tr", {"data-k": keys("b" + i, "m" + b.line)}, el("td", {class: "mono"}, b.value), el("td", {}, b.what), el("td", {class: "r"}, bytesText(b.bytes)), el("td", {class: "whole"}, b.first_step + "–" + b.last_step), el("td", {class: "whole"}, lineLink(b.line)))))),
+    alive.slice(0, most).map(([b, i]) => el("tr", {"data-k": bufferKeys(b, i)}, el("td", {class: "mono"}, b.value), el("td", {}, b.what), el("td", {class: "r"}, bytesText(b.bytes)), el("td", {class: "whole"}, b.first_step + "–" + b.last_step), el("td", {class: "whole"}, lineLink(b.line)))))),
     alive.length > most ? el("p", {class: "note"}, `and ${alive.length - most} smaller ones`) : "");
 };
+const bufferKeys = (b, i) => keys("b" + i, "m" + b.line, b.kernels.map((k) => "u" + k));
 const bufferColors = {argument: palette[0], result: palette[2], constant: palette[7], value: palette[4]};
 
 function arenaDrawing(m, width, scale = 1) {
@@ -42,7 +43,7 @@ function arenaDrawing(m, width, scale = 1) {
   p.buffers.forEach((b, id) => {
     const x0 = x(b.first_step), w = Math.max(x(b.last_step + 1) - x0, 0.6), h = Math.max(b.bytes / most * tall, 0.5), color = bufferColors[b.what];
     if (w * h < 0.6 && n > 2000) return;
-    const g = draw("g", {"data-k": keys("b" + id, "m" + b.line)}, draw("rect", {class: "shape", x: x0, y: y(b.offset + b.bytes), width: w, height: h, style: `fill:${tint(color, 45)};stroke:${color};stroke-width:${h < 3 || w < 3 ? 0.3 : 1}`}), draw("title", {}, `${b.value} (${b.what})\n${bytesText(b.bytes)} at ${bytesText(b.offset)}\nsteps ${b.first_step} to ${b.last_step}`));
+    const g = draw("g", {"data-k": bufferKeys(b, id)}, draw("rect", {class: "shape", x: x0, y: y(b.offset + b.bytes), width: w, height: h, style: `fill:${tint(color, 45)};stroke:${color};stroke-width:${h < 3 || w < 3 ? 0.3 : 1}`}), draw("title", {}, `${b.value} (${b.what})\n${bytesText(b.bytes)} at ${bytesText(b.offset)}\nsteps ${b.first_step} to ${b.last_step}`));
     if (h > 12 && w > 30) g.append(draw("text", {x: x0 + 3, y: y(b.offset + b.bytes) + Math.min(h / 2 + 4, 14), style: "pointer-events:none"}, short(b.value, Math.floor((w - 6) / 6.7))));
     svg.append(g);
   });

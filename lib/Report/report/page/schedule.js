@@ -53,8 +53,6 @@ schedulePane.draw = (pane) => {
 };
 schedulePane.reveal = (key) => {
   if (!schedulePane.box || !state.program.schedule) return;
-  if (key[0] === "d" && showFunctionOf(Number(key.slice(1)))) return;
-  if (key[0] === "p" && showStage(Number(key.slice(1)))) return;
   const set = related(key), i = state.program.steps.findIndex((s, n) => stepKeys(s, n).some((k) => set.has(k)));
   if (i < 0) return;
   const view = shownSchedule(), s = view.rows.find((x) => x.index === i), wide = schedulePane.to - schedulePane.from;
@@ -63,25 +61,10 @@ schedulePane.reveal = (key) => {
   drawSteps();
 };
 
-// Shows the steps of a device, if its function is not the one shown.
-function showFunctionOf(device) {
-  const i = state.program.schedules.findIndex((s) => s.devices && s.devices.includes(device));
-  if (i < 0 || i === state.program.functionIndex) return false;
-  useFunction(i);
-  redraw();
-  return true;
-}
-// The same for the stages of one index along the axis of a pipeline, unless those that are shown are of it.
-function showStage(index) {
-  const p = state.program, [axis] = stageAxes(), isOf = (d) => indexAlong(axis, d) === index;
-  if (axis === undefined || (p.schedule.devices || []).some(isOf)) return false;
-  const device = p.schedules.flatMap((s) => s.devices || []).find(isOf);
-  return device !== undefined && showFunctionOf(device);
-}
 function functionChoice() {
   const p = state.program;
   if (p.schedules.length < 2) return "";
-  return el("select", {"aria-label": "devices", on: {change: (e) => { useFunction(Number(e.target.value)); redraw(); }}},
+  return el("select", {"aria-label": "devices", on: {change: (e) => { if ("sb".includes(state.selected[0])) select(""); showFunction(Number(e.target.value)); }}},
     p.schedules.map((s, i) => el("option", {value: i, selected: i === p.functionIndex}, (s.devices ? "devices " + short(s.devices.join(", "), 30) + " " : "") + s.function)));
 }
 const streamColor = (name) => axisColor(name.split(", ")[0].replace(/:.*/, ""));

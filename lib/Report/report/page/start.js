@@ -34,7 +34,23 @@ function prepare(data) {
       return list;
     });
     if (p.schedules[0].pipeline) s.pipeline = p.schedules[0].pipeline;
+    s.places = (s.devices || []).map((d) => p.mesh && p.mesh.order ? p.mesh.order.indexOf(d) : d);
   }
+  for (const m of p.memories) lazily(m, "rows", () => worded(m.buffers, m.words));
+  // By key of a line, a collective or a kernel: the functions with steps or buffers of it.
+  lazily(p, "functionsWith", () => {
+    const found = new Map();
+    const add = (key, f) => { const list = found.get(key); if (!list) found.set(key, [f]); else if (list[list.length - 1] !== f) list.push(f); };
+    p.schedules.forEach((s, f) => {
+      for (const r of s.rows) {
+        if (r.line >= 0) add("l" + r.line, f);
+        if (r.collective >= 0) add("c" + r.collective, f);
+        if (r.kernel >= 0) add("k" + r.kernel, f);
+      }
+      for (const b of p.memories[f] ? p.memories[f].rows : []) if (b.line >= 0) add("l" + b.line, f);
+    });
+    return found;
+  });
   return p;
 }
 function useFunction(i) {
@@ -42,7 +58,7 @@ function useFunction(i) {
   p.functionIndex = i;
   p.schedule = p.schedules[i], p.memory = p.memories[i];
   lazily(p, "steps", () => p.schedules[i] ? p.schedules[i].rows : []);
-  lazily(p, "buffers", () => p.memories[i] ? worded(p.memories[i].buffers, p.memories[i].words) : []);
+  lazily(p, "buffers", () => p.memories[i] ? p.memories[i].rows : []);
 }
 function useProgram(i) {
   state.program = doc.programs[i].prepared ??= prepare(doc.programs[i]);

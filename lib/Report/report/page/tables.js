@@ -32,6 +32,8 @@ function executions(p) {
 }
 communicationPane.reveal = (key) => { if (key[0] === "c" && communicationPane.open.has(Number(key.slice(1)))) communicationPane.open.get(Number(key.slice(1)))(); };
 
+// The functions of a pipeline's stages that run it, to be lit with their devices.
+const runBy = (key) => state.program.schedules.length > 1 ? (state.program.functionsWith.get(key) || []).map((f) => "f" + f) : [];
 function collectiveRow(c, i, most) {
   const color = axisColor(c.axes[0]), body = el("div", {class: "why", hidden: true});
   const fillBody = () => {
@@ -48,7 +50,7 @@ function collectiveRow(c, i, most) {
     } else if (c.no_change) body.append(el("div", {class: "note"}, c.no_change));
     body.append(el("div", {}, "lines: ", c.lines.slice(0, 8).map((l) => [lineLink(l), " "])));
   };
-  const row = el("div", {"data-k": keys("c" + i, c.lines.map((l) => "l" + l), axisKeys(c.axes)), style: "display:flex;flex-wrap:wrap;gap:0 10px;align-items:baseline;border-top:1px solid var(--line);padding:3px 4px"},
+  const row = el("div", {"data-k": keys("c" + i, c.lines.map((l) => "l" + l), axisKeys(c.axes), runBy("c" + i)), style: "display:flex;flex-wrap:wrap;gap:0 10px;align-items:baseline;border-top:1px solid var(--line);padding:3px 4px"},
     el("span", {class: "chip", style: `color:${color};border-color:${color}`}, collectiveText(c)), el("span", {class: "mono", style: "overflow-wrap:anywhere;flex:1 1 140px"}, collectiveValue(c), c.layer ? el("span", {class: "note"}, "  " + c.layer) : ""),
     el("span", {class: "note", style: "margin:0"}, c.messages > 1 ? `${c.messages.toLocaleString("en")} × ${bytesText(c.bytes_received || 0)}` : bytesText(c.bytes_received || 0)), el("span", {style: "min-width:5.5em;text-align:right"}, timeText(c.total_seconds * 1e6)),
     draw("svg", {width: 60, height: 8}, draw("rect", {width: Math.max(c.total_seconds / most * 60, 1), height: 8, style: `fill:${color}`})), el("span", {class: "link", tabindex: 0, role: "button", "data-toggle": ""}, "why"));
@@ -73,14 +75,15 @@ kernelsPane.draw = (pane) => {
     el("div", {class: "draw"}, roofline(kernels, Math.max(pane.clientWidth - 42, 280))));
   const total = kernels.reduce((t, k) => t + k.us * k.uses, 0) || 1, most = 150;
   pane.append(el("div", {class: "wide"}, el("table", {class: "named"}, el("tr", {}, el("th", {}, "kernel"), el("th", {}, "computes"), el("th", {}, "limited by"), ["uses", "time of all", "of it", "bytes", "flops"].map((t) => el("th", {class: "r"}, t))),
-    order.slice(0, most).map((i) => { const k = kernels[i]; return el("tr", {"data-k": keys("k" + i, k.lines.map((l) => "l" + l)), tabindex: 0}, el("td", {class: "mono", title: kindText(k.kind)}, k.name, k.name.startsWith(k.kind) ? "" : el("div", {class: "note", style: "margin:0"}, k.kind)), el("td", {class: "mono", title: k.computes}, short(k.computes, 44)), el("td", {style: "white-space:nowrap"}, limitOf(k)), el("td", {class: "r"}, k.uses.toLocaleString("en")), el("td", {class: "r"}, timeText(k.us * k.uses)), el("td", {class: "r"}, Math.round(k.us * k.uses / total * 100) + " %"), el("td", {class: "r"}, bytesText(k.bytes)), el("td", {class: "r"}, countText(k.flops))); }))),
+    order.slice(0, most).map((i) => { const k = kernels[i]; return el("tr", {"data-k": keys("k" + i, k.lines.map((l) => "l" + l), runBy("k" + i)), tabindex: 0}, el("td", {class: "mono", title: kindText(k.kind)}, k.name, k.name.startsWith(k.kind) ? "" : el("div", {class: "note", style: "margin:0"}, k.kind)), el("td", {class: "mono", title: k.computes}, short(k.computes, 44)), el("td", {style: "white-space:nowrap"}, limitOf(k)), el("td", {class: "r"}, k.uses.toLocaleString("en")), el("td", {class: "r"}, timeText(k.us * k.uses)), el("td", {class: "r"}, Math.round(k.us * k.uses / total * 100) + " %"), el("td", {class: "r"}, bytesText(k.bytes)), el("td", {class: "r"}, countText(k.flops))); }))),
     order.length > most ? el("p", {class: "note"}, `and ${order.length - most} more`) : "", source);
   if (kernelsPane.kernel < 0 || !kernels[kernelsPane.kernel]) kernelsPane.kernel = order.find((i) => kernels[i].source) ?? order[0];
   drawKernel();
 };
 kernelsPane.reveal = (key) => {
   if (!kernelsPane.source || !state.program.kernels.length) return;
-  const set = related(key), id = key[0] === "k" ? Number(key.slice(1)) : Number(([...set].find((k) => k[0] === "k") || "k-1").slice(1));
+  const set = related(key), own = key[0] === "k" ? key : [...set].find((k) => k[0] === "k"), line = [...set].find((k) => k[0] === "l");
+  const id = own ? Number(own.slice(1)) : ((line && state.program.kernelsOfLine.get(Number(line.slice(1)))) || [-1])[0];
   if (id >= 0 && state.program.kernels[id]) { kernelsPane.kernel = id; drawKernel(); }
 };
 const limitOf = (k) => k.flops / state.program.machine.flops_per_second > k.bytes / state.program.machine.memory_bytes_per_second ? "arithmetic" : "memory";

@@ -55,8 +55,21 @@ function shardEdges(list, size, count, extent, least) {
   return scaled.some((x, i) => i && x - scaled[i - 1] < least - 0.5) ? even : scaled;
 }
 const shardRange = (size, count, i) => [Math.floor(i * size / count), Math.floor((i + 1) * size / count)];
+// The devices that have a value, where those of a pipeline's stages run different functions; null: all, or not stated.
+function placesOf(v) {
+  const p = state.program;
+  if (!v.programs || !v.programs.length) return null;
+  v.places ??= new Set(v.programs.flatMap((i) => p.schedules[i] ? p.schedules[i].places : []));
+  return v.places.size && v.places.size < p.mesh.devices ? v.places : null;
+}
+// Their indices along an axis, in order; "1", "0–1", "0, 2".
+const indicesAlong = (name, places) => [...new Set([...places].map((d) => indexAlong(name, d)))].sort((a, b) => a - b);
+const listText = (list) => list.length > 1 && list[list.length - 1] - list[0] + 1 === list.length ? list[0] + "–" + list[list.length - 1] : list.join(",");
+function placesText(places) {
+  return state.program.mesh.axes.map((a) => [a, indicesAlong(a.name, places)]).filter(([a, list]) => list.length < a.size).map(([a, list]) => a.name + "=" + listText(list)).join(", ");
+}
 // The coordinates that hold a shard: an index, * for any, + for each with a partial value.
-function holders(sharding, index) {
+function holders(sharding, index, places) {
   const fixed = new Map();
   sharding.dims.forEach((parts, d) => {
     let rest = index[d];
@@ -73,16 +86,17 @@ function holders(sharding, index) {
   return state.program.mesh.axes.map((a) => {
     const own = fixed.get(a.name);
     if (pending.has(a.name)) return a.name + "=+";
+    if (!own && places && indicesAlong(a.name, places).length < a.size) return a.name + "=" + listText(indicesAlong(a.name, places));
     if (!own) return a.size > 1 ? a.name + "=*" : a.name + "=0";
     if (own.length === 1 && typeof own[0][0] === "string") return a.name + "=" + own[0][1];
     return a.name + "∋" + own.map(([part, i]) => i).join("/");
   });
 }
 // The devices of a shard, at most `limit`.
-function devicesOf(sharding, index, limit) {
+function devicesOf(sharding, index, limit, places) {
   const out = [];
   for (let d = 0; d < state.program.mesh.devices && out.length < limit; ++d)
-    if (holds(sharding, index, d)) out.push(d);
+    if ((!places || places.has(d)) && holds(sharding, index, d)) out.push(d);
   return out;
 }
 function holds(sharding, index, device) {
@@ -106,9 +120,10 @@ function drawShards() {
   const p = state.program, v = p.values[tensorsPane.value], s = v.sharding, into = tensorsPane.parts.shards;
   const counts = s.dims.map(shardCount), total = counts.reduce((a, b) => a * b, 1);
   const pending = (s.pending || []).map((a) => axisName(a.axis));
-  const copies = p.mesh.devices / total / (s.pending || []).reduce((n, a) => n * partSize(a.axis), 1);
-  const facts = [total === 1 ? "not sharded: every device holds all of it" : plural(total, "shard") + " (" + counts.join(" × ") + ") of " + v.dims.map((n, d) => shardSize(n, counts[d])).join(" × ")];
-  if (v.device_bytes !== undefined) facts.push(bytesText(v.device_bytes) + " on each device, of " + bytesText(v.bytes));
+  const places = placesOf(v), copies = (places ? places.size : p.mesh.devices) / total / (s.pending || []).reduce((n, a) => n * partSize(a.axis), 1);
+  const facts = [total === 1 ? places ? "not sharded: each of its devices holds all of it" : "not sharded: every device holds all of it" : plural(total, "shard") + " (" + counts.join(" × ") + ") of " + v.dims.map((n, d) => shardSize(n, counts[d])).join(" × ")];
+  if (places) facts.unshift(`only devices with ${placesText(places)} ${v.op === "argument" ? "hold" : "compute"} it`);
+  if (v.device_bytes !== undefined) facts.push(bytesText(v.device_bytes) + (places ? " on each of them, of " : " on each device, of ") + bytesText(v.bytes));
   if (total > 1) facts.push(copies > 1 ? "each shard is held by " + plural(Math.round(copies), "device") : "each shard is held once");
   if (pending.length) facts.push(`hatched: partial values, to be reduced (${s.pending[0].kind}) over ` + pending.join(", "));
   into.replaceChildren(el("h2", {}, v.name + ": " + v.type + " ", shardingText(s)), el("p", {class: "note"}, facts.join("; ") + "."));
@@ -141,7 +156,7 @@ function halosOf(v, s) {
 // A matrix of matrices: the last dim goes across, the one before it down, and so on in turn.
 function shardDrawing(v, s, width) {
   const counts = s.dims.map(shardCount), rank = v.dims.length, svg = draw("svg"), halos = halosOf(v, s);
-  const cellText = holders(s, counts.map(() => 0));
+  const places = placesOf(v), cellText = holders(s, counts.map(() => 0), places);
   const most = rank > 2 ? 6 : 12, gap = 16, label = 15;
   const left = rank > 1 ? Math.max(46, 10 + 6.8 * rangeText(v.dims[rank - 2], counts[rank - 2], counts[rank - 2] - 1).length) : 46;
   const oneLine = cellText.join(" ").length * 6.8 + 12, minW = Math.max(...cellText.map((t) => t.length)) * 6.8 + 10;
@@ -177,9 +192,9 @@ function shardDrawing(v, s, width) {
     return [w + left, h + (rank ? label : 0)];
   };
   const cell = (x, y, cw, ch, index) => {
-    const number = index.reduce((n, i, d) => n * counts[d] + i, 0), names = holders(s, index);
+    const number = index.reduce((n, i, d) => n * counts[d] + i, 0), names = holders(s, index, places);
     const total = counts.reduce((n, c) => n * c, 1), color = shardColor(number, total);
-    const devices = devicesOf(s, index, 64);
+    const devices = devicesOf(s, index, 64, places);
     const g = draw("g", {class: "cell", "data-k": keys(devices.map((d) => "d" + d))}, draw("rect", {class: "shape", x, y, width: cw, height: ch, style: `fill:${color}`}));
     if (s.pending) g.append(draw("rect", {x, y, width: cw, height: ch, style: "fill:url(#hatch);pointer-events:none"}));
     for (const [d, {share, axis}] of halos) {
@@ -265,7 +280,7 @@ function drawDevice() {
   const p = state.program, d = tensorsPane.device, into = tensorsPane.parts.device;
   into.replaceChildren();
   if (d < 0) return;
-  const rows = p.values.map((v, i) => [v, i]).filter(([v]) => v && v.op === "argument" && v.sharding && v.dims.every((n) => typeof n === "number"));
+  const rows = p.values.map((v, i) => [v, i]).filter(([v]) => v && v.op === "argument" && v.sharding && v.dims.every((n) => typeof n === "number") && (!placesOf(v) || placesOf(v).has(d)));
   const shown = rows.slice(0, 60);
   const range = (v) => v.sharding.dims.map((parts, dim) => {
     if (parts.some((x) => x.blocks)) return "strided";
@@ -274,6 +289,7 @@ function drawDevice() {
   }).join(", ");
   into.append(el("h2", {}, "Device " + (p.mesh.order ? p.mesh.order[d] : d) + " (" + deviceName(d) + ") holds"), el("div", {class: "wide"}, el("table", {}, el("tr", {}, ["argument", "type", "elements", "bytes"].map((t) => el("th", {}, t))),
     shown.map(([v, i]) => el("tr", {"data-k": "v" + i}, el("td", {class: "mono"}, v.name), el("td", {class: "mono"}, v.type), el("td", {class: "mono"}, "[" + range(v) + "]"), el("td", {class: "r"}, bytesText(v.device_bytes || 0)))))),
-    rows.length > 60 ? el("p", {class: "note"}, `and ${rows.length - 60} more arguments`) : "");
+    rows.length > 60 ? el("p", {class: "note"}, `and ${rows.length - 60} more arguments`) : "",
+    p.source.folded ? el("p", {class: "note"}, "Of equal layers, the arguments of the first one are listed.") : "");
   paint(into);
 }
