@@ -118,7 +118,7 @@ private:
     const std::vector<PartList> factors = elected();
     const Cost cost = costOf(factors);
     if (cost.price == INT64_MAX) return std::nullopt;
-    return PricedForm{formOf(factors), cost.price, cost.moved, 0};
+    return PricedForm{formOf(factors), cost.price, cost.moved, 0, true};
   }
 
   // True if operands are multiplied and summed along a factor. (A lookup is not a contraction: only its table

@@ -39,9 +39,10 @@ struct FormPricing {
 
 struct PricedForm {
   OpForm form;
-  int64_t price = 0; // in the unit of the pricing
-  int64_t moved = 0; // bytes received by each device, estimated
-  size_t order = 0;  // order of discovery
+  int64_t price = 0;  // in the unit of the pricing
+  int64_t moved = 0;  // bytes received by each device, estimated
+  size_t order = 0;   // order of discovery
+  bool voted = false; // by FormPricing::votes
 };
 
 // Gives an open dim of `held` the op's sharding, if that extends what the dim has.

@@ -18,6 +18,6 @@ void improveByPrice(PropagationState&, const NominalMachine&);
 [[nodiscard]] bool reportConflicts(PropagationState&);
 
 // Adds to the report the possible forms of this op, if it could not run on its tensors as sharded.
-void recordDecision(PropagationState&, const Relation&, const PricedForm& taken);
+void recordDecision(PropagationState&, const Relation&, const PricedForm& taken, const FormPricing&);
 
 } // namespace dtc

@@ -226,7 +226,8 @@ bool reportConflicts(PropagationState& s) {
   return s.diags.numErrors() == before;
 }
 
-void recordDecision(PropagationState& s, const Relation& rel, const PricedForm& taken) {
+void recordDecision(PropagationState& s, const Relation& rel, const PricedForm& taken,
+                    const FormPricing& pricedWith) {
   if (!rel.op.valid() || taken.moved == 0 || !onOneMesh(s, rel)) return;
   FormPricing pricing;
   pricing.freeReductions = true;
@@ -235,6 +236,9 @@ void recordDecision(PropagationState& s, const Relation& rel, const PricedForm& 
   FormWords words(s, rel);
   FormDecision decision;
   decision.op = rel.op;
+  decision.why = taken.voted          ? FormDecision::Votes
+                 : pricedWith.machine ? FormDecision::Time
+                                      : FormDecision::Bytes;
   decision.choices.push_back(words.choice(taken.form, true));
   for (const PricedForm& f : forms)
     if (f.form.factors != taken.form.factors && decision.choices.size() < kShown)

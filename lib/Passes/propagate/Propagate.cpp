@@ -58,7 +58,7 @@ static std::vector<OpForm> chooseForms(PropagationState& state, const PropagateO
       chosen.form = chooseForm(state, r, pricing); // the same form without its price
     else if (r.op.valid())
       chosen = cheapestForm(state, r, pricing);
-    if (explain) recordDecision(state, r, chosen);
+    if (explain) recordDecision(state, r, chosen, pricing);
     forms.push_back(std::move(chosen.form));
   }
   return forms;

@@ -71,11 +71,29 @@ public:
   }
 
   ExplainDecision decision(const FormDecision& d) const {
-    return {m_.record(d.op).name, location(d.op), d.choices};
+    return {m_.record(d.op).name, location(d.op), d.choices, reasonOf(d)};
   }
 
 private:
   static constexpr int kMadeDepth = 8; // ops between a value and the collectives that it is computed from
+
+  static std::string reasonOf(const FormDecision& d) {
+    const FormChoice& taken = d.choices[0];
+    const auto any = [&](auto&& better) {
+      return std::ranges::any_of(d.choices, [&](const FormChoice& c) { return !c.taken && better(c); });
+    };
+    const bool faster = any([&](const FormChoice& c) { return c.seconds < taken.seconds * (1 - 1e-9); });
+    const bool fewer = any([&](const FormChoice& c) { return c.bytes < taken.bytes; });
+    if (!faster && !fewer) return "";
+    switch (d.why) {
+    case FormDecision::Votes:
+      return "it keeps the sharding of most bytes of its tensors; only --policy cost compares times";
+    case FormDecision::Time: return "it takes the least time with its computation and its memory traffic";
+    case FormDecision::Bytes: break;
+    }
+    return std::string("it receives the fewest bytes") +
+           (fewer ? ", as estimated before they are planned" : "") + "; only --policy cost compares times";
+  }
 
   // The value, or one that was generated for its statement.
   bool isOf(ValueId v, ValueId root, const std::string& name) const {

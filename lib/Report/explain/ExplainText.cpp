@@ -96,6 +96,7 @@ std::string decisionText(const ExplainDecision& d, const std::string& indent) {
     out += c.moves.empty() ? "no communication\n"
                            : c.moves + ", " + bytesText(c.bytes) + " received per device, " +
                                  timeText(c.seconds) + " on the nominal machine\n";
+    if (c.taken && !d.reason.empty()) out += indent + "    because " + d.reason + "\n";
   }
   return out;
 }
@@ -171,7 +172,7 @@ nlohmann::ordered_json decisionsJson(const std::vector<ExplainDecision>& decisio
                          {"communication", c.moves},
                          {"bytes_received", c.bytes},
                          {"seconds", c.seconds}});
-    out.push_back({{"op", d.op}, {"location", d.location}, {"choices", choices}});
+    out.push_back({{"op", d.op}, {"location", d.location}, {"choices", choices}, {"reason", d.reason}});
   }
   return out;
 }

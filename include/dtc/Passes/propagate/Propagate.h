@@ -59,6 +59,9 @@ struct FormChoice {
   bool taken = false;
 };
 struct FormDecision {
+  // What decided: the bytes that a device receives, as estimated; the sharding of most bytes of a contraction's tensors,
+  // which stays; or the time with computation and memory traffic (policy cost).
+  enum Why : uint8_t { Bytes, Votes, Time } why = Bytes;
   OpId op;
   std::vector<FormChoice> choices; // the chosen one first
 };

@@ -27,6 +27,7 @@ struct ExplainStep {
 struct ExplainDecision {
   std::string op, location;
   std::vector<FormChoice> choices;
+  std::string reason; // where a choice that is not taken receives fewer bytes or takes less time
 };
 
 struct ExplainDim {
