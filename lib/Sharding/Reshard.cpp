@@ -244,7 +244,8 @@ std::vector<int64_t> viewSplits(const ReshardStep& step, int dim) {
 
 CollectivePrice priceOf(StepKind kind, std::span<const AxisRef> axes, int64_t inBytes, int64_t outBytes,
                         const Mesh& mesh, const NominalMachine& machine) {
-  if (kind == StepKind::AllSlice || kind == StepKind::MakePending) return {};
+  if (kind == StepKind::MakePending) return {}; // a `select`, which is fused
+  if (kind == StepKind::AllSlice) return {0, 0, machine.copySeconds(static_cast<double>(outBytes))};
   const auto k = static_cast<double>(mesh.sizeOf(axes));
   if (k <= 1) return {};
   const auto in = static_cast<double>(inBytes), out = static_cast<double>(outBytes);

@@ -62,7 +62,7 @@ static bool alone(const PlanSpace& space, const PlanState& at, const PlanState& 
 }
 
 double lowerBound(const PlanSpace& space, const PlanState& at, const PlanState& to) {
-  // Slicing and making pending are free. Reductions move no atom, and steps that move atoms reduce nothing:
+  // Slices cost little, and making pending is free. Reductions move no atom, and steps that move atoms reduce nothing:
   // if both are needed, there are at least two messages.
   const int messages = static_cast<int>(mustReduce(at, to)) + static_cast<int>(mustLeave(at, to));
   if (messages == 0) return 0;

@@ -16,6 +16,8 @@ struct NominalMachine {
   double launchSeconds = 2e-6;              // of one collective, independent of its size
   double memoryBytesPerSecond = 1e12;       // of one device's memory, read or write
   double flopsPerSecond = 100e12;           // of one device
+  // Of a copy: the bytes are read and written.
+  [[nodiscard]] double copySeconds(double bytes) const { return 2 * bytes / memoryBytesPerSecond; }
   [[nodiscard]] Link linkOf(const AxisRef& axis) const {
     for (const auto& [name, l] : axes)
       if (name == axis.name) return l;

@@ -79,7 +79,7 @@ struct ReshardOptions {
                                       const NominalMachine& = {}, const ReshardOptions& = {});
 
 // Seconds and received bytes of one collective over `axes`, with operands of `inBytes` and results of
-// `outBytes` per device.
+// `outBytes` per device. An `all_slice` is a copy (localWork has the same price), `make_pending` is free.
 struct CollectivePrice {
   int64_t bytesReceived = 0;
   double latencySeconds = 0, seconds = 0;

@@ -69,7 +69,8 @@ private:
         out_.push_back(
             {o, func_, markedOps(m_, o), times, priceOfCollective(m_, o, mesh_, machine_), position_++});
       else if (slices_ && rec.collective == CollectiveKind::AllSlice)
-        slices_->push_back({o, func_, markedOps(m_, o), times, std::nullopt, position_++});
+        slices_->push_back(
+            {o, func_, markedOps(m_, o), times, priceOfCollective(m_, o, mesh_, machine_), position_++});
       for (uint32_t r = 0; r < m_[o].numRegions; ++r) {
         const std::optional<int64_t> iterations = isCounted(o, r) ? executionsOf(m_, o) : 0;
         block(m_.region(o, r), iterations == 0       ? 0

@@ -1,8 +1,11 @@
 // What ops cost: finite for every op of the registry at every size, and in proportion to what is moved.
 #include "dtc/Passes/analysis/OpWork.h"
+#include "dtc/IR/LocalShape.h"
 #include "dtc/IR/text/Text.h"
 #include "dtc/Ops/record/Ops.h"
 #include "dtc/Ops/record/Samples.h"
+#include "dtc/Passes/analysis/Collectives.h"
+#include "dtc/Sharding/Reshard.h"
 #include <cmath>
 #include <gtest/gtest.h>
 
@@ -84,6 +87,42 @@ TEST(OpWork, DataMovementReadsAsManyBytesAsItWrites) {
   EXPECT_EQ(workOfText(x + "%a, %b = split %x {sizes = [1, 999], dim = 0}" + end, "split").bytes,
             2.0 * 4 * 8000);
   EXPECT_EQ(workOfText(x + "%y = transpose %x {perm = [1, 0]}" + end, "transpose").bytes, 2.0 * 4 * 8000);
+}
+
+// The planner of reshards, the lists of collectives and the schedule price an all_slice alike: as a copy of its result.
+TEST(OpWork, AllSliceIsACopyWhereverItIsPriced) {
+  for (const int64_t rows : {8, 64, 4096}) {
+    Module m(standardOps());
+    Diagnostics diags;
+    const std::string n = std::to_string(rows), part = std::to_string(rows / 4);
+    const std::string text = "mesh @m = [a=4]\nspmd func @f(%x: f32[" + n + ", 8] of f32[" + n +
+                             ", 8] @m{_, _}) -> (f32[" + part + ", 8] of f32[" + n +
+                             ", 8] @m{a, _}) {\n  %y = all_slice %x {axes = [a], dim = 0} : f32[" + part +
+                             ", 8]\n  return %y\n}\n";
+    ASSERT_TRUE(parseModule({"test", text}, standardOps(), m, diags))
+        << renderDiagnostics(diags, m.source, false) << text;
+    const FuncId f = m.order[0];
+    const Mesh mesh = meshValueOf(m, f);
+    const NominalMachine machine;
+    const OpId o = m[m[f].body].ops[0];
+    const double copied = machine.copySeconds(static_cast<double>(rows * 8));
+    const auto price = priceOfCollective(m, o, mesh, machine);
+    ASSERT_TRUE(price);
+    EXPECT_EQ(price->bytesReceived, 0);
+    EXPECT_DOUBLE_EQ(price->seconds, copied);
+    EXPECT_DOUBLE_EQ(localWork(m, o, mesh)->seconds(machine), copied);
+    EXPECT_DOUBLE_EQ(nominalSeconds(m, o, mesh), copied);
+    const StrId a = m.strings.find("a");
+    Sharding from{MeshId(0), std::vector<DimSharding>(2), {}, {}};
+    Sharding to = from;
+    to.dims[0].parts.push_back({AxisRef{a}, 0});
+    const int64_t shape[] = {rows, 8};
+    const ReshardPlan plan = planReshard(from, to, mesh, plannedSizes(shape), DType::F32);
+    ASSERT_EQ(plan.steps.size(), 1u);
+    EXPECT_EQ(plan.steps[0].kind, StepKind::AllSlice);
+    EXPECT_DOUBLE_EQ(plan.price, copied);
+    EXPECT_EQ(plan.bytesReceived, 0);
+  }
 }
 
 TEST(OpWork, ArithmeticCountsEachPointOnce) {
