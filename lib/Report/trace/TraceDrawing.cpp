@@ -52,11 +52,21 @@ std::string ratioText(double measured, double modelled) {
 
 std::string addedText(double seconds) { return (seconds < 0 ? "-" : "+") + durationText(std::abs(seconds)); }
 
+// Which of the model's times it is: `dtc report` states that of the nominal machine.
+static const char* ratesText(TraceComparison::Of of) {
+  switch (of) {
+  case TraceComparison::Of::Measured: return " at the rates that it measured";
+  case TraceComparison::Of::Given: return " at the given rates";
+  case TraceComparison::Of::Nominal: break;
+  }
+  return " on the nominal machine";
+}
+
 std::string traceTitle(const TraceComparison& c) {
   const std::string ratio = ratioText(c.seconds, c.modelledSeconds);
   return c.program + " on " + c.backend + (c.mesh.empty() ? "" : ", mesh [" + c.mesh + "]") +
          ": a run takes " + durationText(c.seconds) + ", modelled " + durationText(c.modelledSeconds) +
-         (ratio == "-" ? "" : " (" + ratio + " : 1)");
+         ratesText(c.machineOf) + (ratio == "-" ? "" : " (" + ratio + " : 1)");
 }
 
 static std::string rateText(double perSecond, const char* unit) {
@@ -79,8 +89,7 @@ std::string machineSource(const TraceComparison& c) {
   switch (c.machineOf) {
   case TraceComparison::Of::Measured:
     return "(a device's share of the rates that the run measured; half of the memory's for links; --machine "
-           "sets "
-           "others)";
+           "nominal has the times of dtc report)";
   case TraceComparison::Of::Given: return "(given by --machine)";
   case TraceComparison::Of::Nominal: break;
   }

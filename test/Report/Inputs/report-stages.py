@@ -17,7 +17,7 @@ for f, m in enumerate(memory):
         steps, first, last = schedule[f]["steps"], row[column["first_step"]], row[column["last_step"]]
         kernel = steps["columns"].index("kernel")
         assert set(row[column["kernels"]]) <= {s[kernel] for s in steps["rows"][first:last + 1]}, name
-assert listed >= len(arguments) / 2, listed
+assert listed >= len(arguments) / 4, listed  # small ones are not listed
 alone = [v["name"] for v in values if v and v.get("programs") == [len(schedule) - 1]]
 print("arguments", len(arguments), "in one function", sum(len(f) == 1 for f in arguments.values()))
 print("of the last function:", ", ".join(n for n in alone if not n.startswith(("%blocks", "%d_"))))

@@ -15,7 +15,7 @@ function measuredChoice() {
   const s = state.program.schedule;
   if (!s.measured) return "";
   const choose = (i) => { schedulePane.measured = i; redraw(); }, on = schedulePane.measured >= 0;
-  return [el("button", {"aria-pressed": String(!on), on: {click: () => choose(-1)}}, "Model"), el("button", {"aria-pressed": String(on), on: {click: () => choose(0)}}, "Measured"),
+  return [el("button", {title: "the schedule on the nominal machine", "aria-pressed": String(!on), on: {click: () => choose(-1)}}, "Model"), el("button", {"aria-pressed": String(on), on: {click: () => choose(0)}}, "Measured"),
     on && s.measured.devices.length > 1 ? el("select", {"aria-label": "measured device", on: {change: (e) => choose(Number(e.target.value))}}, s.measured.devices.map((d, i) => el("option", {value: i, selected: i === schedulePane.measured}, "device " + d.name))) : ""];
 }
 
@@ -27,7 +27,7 @@ schedulePane.draw = (pane) => {
   const view = shownSchedule(), measured = schedulePane.measured >= 0, share = view.us > 0 ? Math.round(view.exposed_us / view.us * 100) : 0;
   const who = s.devices ? "devices " + s.devices.join(", ") + " (" + s.function + ")" : "each device";
   pane.append(el("h2", {}, "Steps of ", measured ? "device " + view.name + ", measured" : who + ", compiled for " + p.target),
-    el("p", {class: "note"}, `One run takes ${s.complete || measured ? "" : "≥ "}${timeText(view.us)} ${measured ? "(" + timeText(s.us) + " in the model)" : "on the nominal machine"}: ${timeText(view.compute_us)} of computation, and ${timeText(view.exposed_us)} (${share} %) in which the device waits for messages.` + (view.waited_us > 0 ? ` It waits ${timeText(view.waited_us)} for other ${s.pipeline && !measured ? "stages" : "devices"}.` : "") + (s.complete || measured ? "" : " Unknown sizes count as nothing, unknown loops as one iteration.")));
+    el("p", {class: "note"}, `One run takes ${s.complete || measured ? "" : "≥ "}${timeText(view.us)} ${measured ? "(" + timeText(s.us) + " in the model, on the nominal machine; dtc view of the trace has a model at the measured rates)" : "on the nominal machine"}: ${timeText(view.compute_us)} of computation, and ${timeText(view.exposed_us)} (${share} %) in which the device waits for messages.` + (view.waited_us > 0 ? ` It waits ${timeText(view.waited_us)} for other ${s.pipeline && !measured ? "stages" : "devices"}.` : "") + (s.complete || measured ? "" : " Unknown sizes count as nothing, unknown loops as one iteration.")));
   schedulePane.from = 0, schedulePane.to = view.us || 1;
   const box = el("div", {class: "draw", tabindex: 0, role: "img", "aria-label": "steps over time"});
   const zoom = (factor) => { zoomTime(factor, 0.5); };
