@@ -207,8 +207,8 @@ Result<int> explainWhole(Environment& env, const ExplainFlags& o, Module& m, Fun
     return edited;
   };
   ProgramReport report = explainCollectives(m, *trace, how, again);
-  const auto step =
-      stepCostOf(m, m.findFunction(name), o.lowering, o.target.empty() ? kReportTarget : o.target);
+  const auto step = stepCostOf(m, m.findFunction(name), o.lowering,
+                               o.target.empty() ? kReportTarget : o.target, *trace, report);
   addLocal(report, m, m.findFunction(name), o);
   if (!o.target.empty()) {
     report.rings = explainRings(*trace, o.target, diags);

@@ -12,11 +12,13 @@
 #include "dtc/Support/Units.h"
 #include "dtc/Support/Words.h"
 #include "dtc/Version.h"
+#include "explain/MessageNames.h"
 #include "explain/ProgramTime.h"
 #include "explain/StepNames.h"
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace dtc {
 
@@ -129,8 +131,10 @@ private:
     how.propagation = options_;
     how.changes = how.chains = false;
     const ProgramReport report = explainCollectives(prepared, trace, how, {});
+    matcher_.emplace(messageIdentities(trace));
     for (size_t i = 0; i < report.collectives.size(); ++i) {
       const ProgramCollective& c = report.collectives[i];
+      if (c.moreValues > 0) buckets_.insert(static_cast<int>(i));
       SnapshotCollective s;
       s.kind = c.kind, s.axes = joined(c.axes);
       s.value = (c.generated ? "in " : "") + c.value;
@@ -201,8 +205,11 @@ private:
     if (out_.noMemory.empty()) out_.noMemory = "it could not be planned";
   }
 
-  // The schedule replaces the sums over ops and collectives.
+  // The schedule replaces the sums over ops and collectives, and names the messages of several values.
   void schedule(Session& session) {
+    for (const auto& [collective, names] : messageNames(session.module(), session.entry(), *matcher_))
+      if (buckets_.contains(collective))
+        out_.collectives[static_cast<size_t>(collective)].value = namesOfSteps(names);
     const auto cost = stepCostOf(session.module(), session.entry());
     if (!cost) return;
     double seconds = out_.otherSeconds, bytes = 0;
@@ -235,6 +242,8 @@ private:
   std::string target_;
   PropagateOptions options_;
   Diagnostics& diags_;
+  std::optional<MessageMatcher> matcher_;
+  std::set<int> buckets_; // collectives
   ProgramSnapshot out_;
 };
 

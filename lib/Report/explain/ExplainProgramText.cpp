@@ -53,7 +53,9 @@ std::string forResult(const std::string& value, const std::string& purpose) {
   return value.empty() ? "for " + purpose : value + " (for " + purpose + ")";
 }
 
+// A message of several values has its name in the schedule.
 std::string valueText(const ProgramCollective& c) {
+  if (c.moreValues > 0 && !c.name.empty()) return c.name;
   const std::string out = forResult(namedText((c.generated ? "in " : "") + c.value, c.userName), c.purpose);
   return c.moreValues == 0 ? out : out + " and " + std::to_string(c.moreValues) + " more";
 }
@@ -73,6 +75,7 @@ Row rowOf(const ProgramCollective& c, int64_t times = 1) {
 // The range of the values' names.
 std::string groupValue(const ExplainGroup& g, const ProgramCollective& first) {
   if (g.members.size() == 1) return valueText(first);
+  if (first.moreValues > 0 && !g.name.empty()) return g.name;
   if (g.value.empty() && g.purpose.empty())
     return valueText(first) + " and " + std::to_string(g.members.size() - 1) + " more";
   return forResult((first.generated && !g.value.empty() ? "in " : "") + g.value, g.purpose);
@@ -260,6 +263,7 @@ nlohmann::ordered_json json(const ProgramCollective& c) {
   nlohmann::ordered_json out = {{"kind", c.kind}, {"axes", c.axes}, {"value", c.value}, {"group", c.group}};
   if (c.generated) out["generated"] = true;
   if (c.moreValues > 0) out["more_values"] = c.moreValues;
+  if (!c.name.empty()) out["name"] = c.name;
   if (!c.userName.empty()) out["user_name"] = c.userName;
   if (!c.purpose.empty()) out["for"] = c.purpose;
   out["bytes_received"] = c.price ? nlohmann::ordered_json(c.price->bytesReceived) : nullptr;

@@ -57,13 +57,6 @@ ReportValue meshData(const Module& m) {
   return out;
 }
 
-std::string collectiveKey(const Module& m, OpId o, const Mesh& mesh, const NominalMachine& machine) {
-  const auto price = priceOfCollective(m, o, mesh, machine);
-  return std::string(collectiveName(m.record(o).collective)) + " " +
-         joined(collectiveAxes(m, o), ",", [&](const AxisRef& a) { return printAxis(a, m.strings); }) + " " +
-         std::to_string(price ? price->bytesReceived : -1);
-}
-
 namespace {
 
 constexpr int kMaxCalls = 8;         // of a line, that are listed separately
@@ -479,7 +472,7 @@ private:
     out_.summary["axis_limits"] = all["limits"];
     if (all.contains("pipeline")) out_.summary["pipeline"] = all["pipeline"];
     std::vector<std::set<int>> lines(report_.groups.size());
-    std::unordered_map<FuncId, Mesh> meshes;
+    out_.identities = messageIdentities(t_);
     for (size_t i = 0; i < t_.collectives.size(); ++i) {
       const TracedCollective& c = t_.collectives[i];
       const auto group = report_.collectives[i].group;
@@ -493,9 +486,7 @@ private:
         facts.commBytes += share * static_cast<double>(c.price->bytesReceived);
         facts.commSeconds += share * c.price->seconds;
       }
-      const auto mesh = meshes.try_emplace(c.function, meshValueOf(t_.local, c.function)).first;
-      out_.identities.push_back({collectiveKey(t_.local, c.op, mesh->second, {}), t_.local[c.op].loc.begin,
-                                 static_cast<int>(group)});
+      out_.identities[i].collective = static_cast<int>(group);
     }
     for (size_t g = 0; g < report_.groups.size(); ++g) {
       const ExplainGroup& group = report_.groups[g];

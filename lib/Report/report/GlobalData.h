@@ -3,6 +3,7 @@
 #include "dtc/Passes/analysis/ValuePrograms.h"
 #include "dtc/Passes/trace/TraceCollectives.h"
 #include "dtc/Report/explain/ExplainProgram.h"
+#include "explain/MessageNames.h"
 #include "report/SourceIndex.h"
 #include "report/Written.h"
 
@@ -47,17 +48,8 @@ struct GlobalData {
   ReportValue collectives = ReportValue::array();
   ReportValue summary;
   ReportGraph graph;
-  // Of each collective of the local program: what identifies it in later text, and its row of `collectives`.
-  struct Identity {
-    std::string key;
-    uint32_t location = 0;
-    int collective = 0;
-  };
-  std::vector<Identity> identities;
+  std::vector<MessageIdentity> identities; // their `collective` is a row of `collectives`
 };
-
-// "all_reduce tp 4096": kind, axes and bytes received.
-[[nodiscard]] std::string collectiveKey(const Module&, OpId, const Mesh&, const NominalMachine&);
 
 // `written`: the module before canonicalize, if that has run. `calls`: results of the text's calls (Written.h).
 [[nodiscard]] GlobalData globalData(CollectiveTrace&, const ProgramReport&, const SourceIndex&,

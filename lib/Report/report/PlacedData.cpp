@@ -9,7 +9,7 @@
 #include "dtc/Passes/analysis/TargetOf.h"
 #include "dtc/Passes/memory/PlanMemory.h"
 #include "dtc/Support/Words.h"
-#include "explain/ExplainGroups.h"
+#include "explain/MessageNames.h"
 #include "explain/StepNames.h"
 #include "timeline/Timeline.h"
 #include "trace/TraceDrawing.h"
@@ -87,10 +87,8 @@ public:
   PlacedMaker(Module& m, FuncId entry, const LineMap& lines, const GlobalData* global,
               const MeasuredTrace* trace)
       : m_(m), trace_(trace), entry_(entry), lines_(lines), target_(targetOf(m, entry)),
-        kernelSet_({.target = generated(target_), .comments = m.ops.size() < kMaxCommented}) {
-    if (global)
-      for (const GlobalData::Identity& i : global->identities) identities_[i.key].push_back(&i);
-  }
+        kernelSet_({.target = generated(target_), .comments = m.ops.size() < kMaxCommented}),
+        matcher_(global ? global->identities : std::vector<MessageIdentity>()) {}
 
   PlacedData make() {
     out_.schedule = out_.memory = out_.kernels = ReportValue::array();
@@ -98,7 +96,7 @@ public:
     const std::vector<FuncId> functions = functionsOfProgram(m_, entry_);
     for (size_t i = 0; i < functions.size(); ++i) function(functions[i], timelines[i]);
     out_.idleShare = idleShare(m_, entry_, timelines);
-    for (const auto& [collective, called] : messages_) out_.messages[collective] = computedText(called);
+    for (const auto& [collective, called] : messages_) out_.messages[collective] = namesOfSteps(called);
     if (trace_) measured(timelines);
     kernelSources();
     return std::move(out_);
@@ -230,27 +228,15 @@ private:
     return line;
   }
 
-  // By step; -1: none. Messages with the same key and location, such as that of a line and that of its gradient, come
-  // in the same order in the schedule as before it.
+  // By step; -1: none.
   std::vector<int> collectivesOf(FuncId f, const Timeline& t) const {
-    using Alike = std::pair<std::string, uint32_t>; // of any location if there is none of the own
-    std::map<Alike, std::vector<size_t>> steps;
-    const Mesh mesh = meshValueOf(m_, f);
-    for (size_t i = 0; i < t.steps.size(); ++i) {
-      if (t.steps[i].kind != TimelineStep::Communicate) continue;
-      const OpId o = t.steps[i].op;
-      steps[{collectiveKey(m_, o, mesh, {}), m_[o].loc.begin}].push_back(i);
-    }
+    std::vector<size_t> steps;
+    std::vector<OpId> messages;
+    for (size_t i = 0; i < t.steps.size(); ++i)
+      if (t.steps[i].kind == TimelineStep::Communicate) steps.push_back(i), messages.push_back(t.steps[i].op);
+    const std::vector<int> own = matcher_.collectivesOf(m_, f, messages);
     std::vector<int> found(t.steps.size(), -1);
-    for (const auto& [alike, own] : steps) {
-      const auto at = identities_.find(alike.first);
-      if (at == identities_.end()) continue;
-      std::vector<int> candidates;
-      for (const GlobalData::Identity* i : at->second)
-        if (i->location == alike.second) candidates.push_back(i->collective);
-      if (candidates.empty()) candidates.push_back(at->second[0]->collective);
-      for (size_t k = 0; k < own.size(); ++k) found[own[k]] = candidates[k * candidates.size() / own.size()];
-    }
+    for (size_t i = 0; i < steps.size(); ++i) found[steps[i]] = own[i];
     return found;
   }
 
@@ -404,26 +390,11 @@ private:
   void describe(const FactorizationCall& c, std::string& name, int&) const { name = c.what.name(); }
   template <class Call> void describe(const Call&, std::string&, int&) const {}
 
-  // "%blocks_{0..3}_q and 2 more": the first of the values, with those that differ in numbers only.
-  static std::string computedText(const std::vector<std::string>& names) {
-    std::vector<NamePattern> first;
-    size_t others = 0;
-    for (const std::string& n : names) {
-      NamePattern p = patternOf(n);
-      if (first.empty() || p.text == first[0].text)
-        first.push_back(std::move(p));
-      else
-        ++others;
-    }
-    if (first.empty()) return "";
-    return rangeText(first) + (others > 0 ? " and " + std::to_string(others) + " more" : "");
-  }
-
   void kernelSources() {
     size_t total = 0;
     for (size_t i = 0; i < out_.kernels.size(); ++i) {
       ReportValue& k = out_.kernels[i];
-      k["computes"] = computedText(computed_[i]);
+      k["computes"] = namesOfSteps(computed_[i]);
       const int source = k["source"].get<int>();
       k.erase("source");
       if (source < 0) {
@@ -450,7 +421,7 @@ private:
   std::vector<std::vector<std::string>> computed_;   // by kernel: the names of its results
   std::map<int, std::vector<std::string>> messages_; // by collective: the names of its steps
   Words words_;
-  std::unordered_map<std::string, std::vector<const GlobalData::Identity*>> identities_; // by key
+  MessageMatcher matcher_;
   PlacedData out_;
 };
 

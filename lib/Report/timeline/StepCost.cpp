@@ -9,6 +9,7 @@
 #include "dtc/Session/Session.h"
 #include "dtc/Support/Units.h"
 #include "dtc/Support/Words.h"
+#include "explain/MessageNames.h"
 #include "explain/ReportText.h"
 #include "timeline/Timeline.h"
 
@@ -130,11 +131,13 @@ std::optional<StepCost> stepCostOf(Module& m, FuncId entry) {
 }
 
 std::optional<StepCost> stepCostOf(const Module& program, FuncId entry, const LoweringFlags& flags,
-                                   const std::string& target) {
+                                   const std::string& target, const CollectiveTrace& trace,
+                                   ProgramReport& report) {
   const std::string written = writtenTarget(program, entry);
   Session session(program, entry, flags.pipeline(written.empty() ? target : written));
   Diagnostics quiet;
   if (!session.lower(Stage::Placed, quiet) || quiet.hasErrors()) return std::nullopt;
+  nameMessages(report, trace, session.module(), session.entry());
   return stepCostOf(session.module(), session.entry());
 }
 

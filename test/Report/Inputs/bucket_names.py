@@ -1,4 +1,4 @@
-"""What page.json (of dtc report) and view.json (of dtc view trace.json) call the message of the gradients."""
+"""What page.json (of dtc report), view.json (of dtc view trace.json), explain and diff call the message of the gradients."""
 
 import json
 from pathlib import Path
@@ -13,3 +13,7 @@ for row in schedule["steps"]["rows"]:
         print(what, value)
 print("communication:", *[c["name"] for c in program["communication"]["collectives"] if c["kind"] == "all_reduce"])
 print("trace:", *[o["value"] for o in json.loads(Path("view.json").read_text())["ops"] if o["name"].startswith("all_reduce")])
+explained = json.loads(Path("explain.json").read_text())
+print("explain:", *[c["name"] for c in explained["collectives"] if c["kind"] == "all_reduce"])
+print("explain text:", *[line for line in Path("explain.txt").read_text().splitlines() if line.startswith("1. all_reduce over")])
+print("diff:", *[c["what"] for c in json.loads(Path("diff.json").read_text())["collectives"] if "all_reduce" in json.dumps(c)])

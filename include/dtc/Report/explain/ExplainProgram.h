@@ -26,6 +26,7 @@ struct ProgramCollective {
   std::string value;             // "%y": in the text, as valuesOf accepts it
   bool generated = false; // the text lacks the value; `value` is the statement that it was generated for
   size_t moreValues = 0;  // of a bucket
+  std::string name;       // of its steps in the schedule, if that is known: "gradient bucket of %w1, %w2"
   std::string userName;   // of an argument, where the text has another: "params['head']"
   std::string purpose;    // what it is computed for (UserNames): "layers.0.weight.grad"; or ""
   // Executions in one call of the function; nothing where iteration counts are not known before the run, 0 in the
@@ -66,6 +67,7 @@ struct ExplainGroup {
   // the names of their results: "%blocks_{0..125}_attn_out"; "" where their patterns differ
   std::string value;
   std::string purpose; // the same of the results that they contribute to
+  std::string name;    // of their steps in the schedule, if that is known
   std::string layer;   // "blocks_{0..125}"; "" where they belong to no layer
   SummaryRow total;    // without a label
 };

@@ -21,9 +21,10 @@ struct StepCost {
 // Of a placed program. Nothing if it has no memory plan.
 [[nodiscard]] std::optional<StepCost> stepCostOf(Module& placed, FuncId entry);
 // Of a program that is first compiled for `target`, or for the one that its text states. Nothing if it does not
-// compile.
+// compile. The collectives of the report, which is of the trace of the program, get their names in the schedule.
 [[nodiscard]] std::optional<StepCost> stepCostOf(const Module& program, FuncId entry, const LoweringFlags&,
-                                                 const std::string& target);
+                                                 const std::string& target, const CollectiveTrace&,
+                                                 ProgramReport&);
 
 // "a step takes 24.5 us, receives 850 KiB and needs 875 KiB: the schedule for sm_90a, of the device with most"
 [[nodiscard]] std::string stepCostText(const StepCost&);
