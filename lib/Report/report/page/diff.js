@@ -156,8 +156,17 @@ function marked(text, other) {
   return [a.slice(0, begin).join(""), part ? el("mark", {}, part) : "", a.slice(a.length - end).join("")];
 }
 function trimmed(text) { const body = (text || "").trimStart(); return " ".repeat(Math.min((text || "").length - body.length, 4)) + body.replace(/ {2,}/g, " "); }
-// The changed collectives of a line that a side has.
-const messagesOf = (r, side) => linked[r].filter((k) => k[0] === "m").map((k) => doc.collectives[k.slice(1)]).filter((c) => c[side]);
+// The changed collectives of a line that a side has: "all_gather over tp, 6.00 KiB ×2".
+function messagesOf(r, side) {
+  const lines = new Map();
+  for (const c of linked[r].filter((k) => k[0] === "m").map((k) => doc.collectives[k.slice(1)])) {
+    const own = c[side], other = c[side === "a" ? "b" : "a"];
+    if (!own) continue;
+    const text = (other ? "" : side === "a" ? "removed " : "added ") + `${own.kind} over ${own.axes}` + (own.bytes_each ? ", " + bytesText(own.bytes_each) : "");
+    lines.set(text, (lines.get(text) || 0) + 1);
+  }
+  return [...lines].map(([text, n]) => text + (n > 1 ? " ×" + n : ""));
+}
 function sourceRow(r) {
   const row = rows[r], changed = isChange(row);
   const cell = (side, line) => {
@@ -168,8 +177,8 @@ function sourceRow(r) {
     return el("div", {class: `cell side-${side}` + (row.a < 0 ? " only-b" : row.b < 0 ? " only-a" : changed && own !== other && row.text === undefined ? " changed" : "")},
       el("div", {class: "n"}, numberOf(doc.source["files_" + side], line)),
       el("div", {class: "t mono"}, marked(trimmed(own), row.text === undefined && row.a >= 0 && row.b >= 0 ? trimmed(other) : undefined),
-        row.setting !== undefined && doc.causes[row.setting][side === "a" ? "before" : "after"] !== "none" ? el("div", {class: "prop differs"}, "compiled as ", axesIn(doc.causes[row.setting][side === "a" ? "before" : "after"])) : "",
-        messagesOf(r, side).map((c) => el("div", {class: "prop"}, collectiveChange(c))),
+        row.setting !== undefined && doc.causes[row.setting][side === "a" ? "before" : "after"] !== "none" && !squeeze(own).includes(squeeze(doc.causes[row.setting][side === "a" ? "before" : "after"])) ? el("div", {class: "prop differs"}, "compiled as ", axesIn(doc.causes[row.setting][side === "a" ? "before" : "after"])) : "",
+        messagesOf(r, side).map((text) => el("div", {class: "prop", title: "a message that changed, with the bytes that a device receives"}, text)),
         computes ? el("div", {class: "prop"}, "computes " + seconds(row["seconds_" + side] || 0)) : "",
         problemsOfRow(side, r).map((d) => el("div", {class: "bad"}, `${d.message} [${d.kind}]`)),
         sharding ? el("div", {class: "prop" + (differs ? " differs" : ""), title: "propagated sharding"}, axesIn(bare(sharding))) : ""));

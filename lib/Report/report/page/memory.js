@@ -10,7 +10,7 @@ memoryPane.draw = (pane) => {
   pane.append(el("div", {class: "bar"}, functionChoice()), el("h2", {}, "Memory of ", p.schedule.devices ? "devices " + p.schedule.devices.join(", ") : "each device"), el("p", {class: "note"}, `The arena has ${bytesText(m.arena_bytes)}; at least ${bytesText(m.least_bytes)} are needed in this order of steps. The peak is `,
     peak ? [linkTo("s" + m.peak_step, `step ${m.peak_step} (${peak.what} ${peak.value})`), ": "] : ": ", [["argument", "arguments"], ["result", "results"], ["constant", "constants"], ["value", "values between steps"]].map(([w, t]) => sum(w) ? t + " " + bytesText(sum(w)) : "").filter(Boolean).join(", ") + "."));
   const width = Math.max(pane.clientWidth - 26, 280);
-  pane.append(...zoomed("memory", (scale) => arenaDrawing(m, width * scale, scale)), el("div", {class: "legend"}, Object.entries(bufferColors).map(([what, color]) => legendItem(el("span", {style: `background:${tint(color, 45)};border:1px solid ${color};padding:0 7px`}), what)),
+  pane.append(...zoomed("memory", (scale) => arenaDrawing(m, width * scale, scale)), el("div", {class: "legend"}, Object.entries(bufferColors).map(([what, color]) => legendItem(el("span", {style: `background:${tint(color, 45)};border:1px solid ${color};padding:0 7px;margin-right:5px`}), what)),
     el("span", {}, "above: bytes in use; below: the arena, from offset 0 up; from left to right: steps in order")));
   if (m.left_out.buffers) pane.append(el("p", {class: "note"}, `${plural(m.left_out.buffers, "buffer")} of less than 1/5000 of the arena are not listed.`));
   const most = 200;

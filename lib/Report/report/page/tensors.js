@@ -7,8 +7,9 @@ tensorsPane.draw = (pane) => {
   const usable = p.values.map((v, i) => [v, i]).filter(([v]) => v && v.sharding && v.dims.every((d) => typeof d === "number"));
   if (!p.mesh || !usable.length) { pane.append(missing("shards")); return; }
   if (!usable.some(([, i]) => i === tensorsPane.value)) {
-    const sharded = usable.filter(([v]) => v.sharding.dims.some((d) => d.length)), rank2 = sharded.filter(([v]) => v.dims.length > 1);
-    tensorsPane.value = (rank2.find(([v]) => v.op !== "argument") || rank2[0] || sharded[0] || usable[0])[1];
+    // One that says much: with borders for neighbors, else a named matrix that an op computes.
+    const sharded = usable.filter(([v]) => v.sharding.dims.some((d) => d.length)), rank2 = sharded.filter(([v]) => v.dims.length > 1 && v.op !== "constant" && !v.unused);
+    tensorsPane.value = (rank2.slice(0, 50).find(([v]) => halosOf(v, v.sharding).size) || rank2.find(([v]) => v.op !== "argument" && !/^%\d+$/.test(v.name)) || rank2.find(([v]) => v.op !== "argument") || rank2[0] || sharded[0] || usable[0])[1];
   }
   const choose = el("select", {"aria-label": "tensor", style: "max-width:100%", on: {change: (e) => select("v" + e.target.value)}},
     usable.map(([v, i]) => el("option", {value: i, selected: i === tensorsPane.value}, short(v.name, 40) + " " + v.type + " " + v.sharding.text.replace(/^@\w*/, ""))));
