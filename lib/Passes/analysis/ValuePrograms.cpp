@@ -32,11 +32,17 @@ ValuePrograms::ValuePrograms(const Module& m, FuncId entry, int64_t numStageMark
     for (const FuncArg& a : m[function].args)
       if (!absent(a.value) && m[a.value].name.valid())
         arguments_[std::string(m.strings[m[a.value].name])].push_back(f);
+    std::unordered_map<AttrId, bool> returns; // by list of devices: there are few, which may be long
+    const StrId key = m.strings.find("devices");
     for (size_t r = 0; r < std::min(results_.size(), m[function].results.size()); ++r) {
-      const std::vector<bool> holds =
-          own.empty() ? std::vector<bool>() : holdersOf(m, mesh, m[function].results[r].attrs);
-      if (own.empty() || std::ranges::any_of(own, [&](int64_t p) { return holds[static_cast<size_t>(p)]; }))
-        results_[r].push_back(f);
+      const AttrList& attrs = m[function].results[r].attrs;
+      const AttrId listed = key.valid() ? findAttr(attrs, key) : AttrId();
+      const auto [at, isNew] = returns.try_emplace(listed, true);
+      if (isNew && listed.valid() && !own.empty()) {
+        const std::vector<bool> holds = holdersOf(m, mesh, attrs);
+        at->second = std::ranges::any_of(own, [&](int64_t p) { return holds[static_cast<size_t>(p)]; });
+      }
+      if (at->second) results_[r].push_back(f);
     }
     forEachOp(m, m[function].body, [&](OpId o) {
       const std::optional<int64_t> stage = stageMarkOf(m, o);

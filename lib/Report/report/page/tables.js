@@ -89,7 +89,7 @@ kernelsPane.reveal = (key) => {
 const limitOf = (k) => k.flops / state.program.machine.flops_per_second > k.bytes / state.program.machine.memory_bytes_per_second ? "arithmetic" : "memory";
 function drawKernel() {
   const k = state.program.kernels[kernelsPane.kernel];
-  kernelsPane.source.replaceChildren(el("h2", {}, k.name), el("p", {class: "note"}, ["computes " + k.computes, k.library ? "library call: " + k.library : "", k.schedule || ""].filter(Boolean).join("; "), " lines: ", k.lines.slice(0, 8).map((l) => [lineLink(l), " "])),
+  kernelsPane.source.replaceChildren(el("h2", {}, k.name), el("p", {class: "note"}, ["computes " + k.computes, k.library ? "library call: " + k.library : "", k.schedule || ""].filter(Boolean).join("; "), "; lines: ", k.lines.slice(0, 8).map((l) => [lineLink(l), " "])),
     k.source ? el("pre", {}, k.source) : el("p", {class: "note"}, k.library ? "A library computes it: dtc generates no code for it." : "Its source is not in this page, whose size is limited: dtc compile --emit kernels prints it."));
 }
 function roofline(kernels, width) {
