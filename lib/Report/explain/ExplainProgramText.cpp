@@ -53,9 +53,13 @@ std::string forResult(const std::string& value, const std::string& purpose) {
   return value.empty() ? "for " + purpose : value + " (for " + purpose + ")";
 }
 
-// A message of several values has its name in the schedule.
+// The name of a message of several values in the schedule. That of a bucket says what it is for.
+std::string messageText(const std::string& name, const std::string& purpose) {
+  return forResult(name, name.find("bucket of ") != name.npos || name == purpose ? "" : purpose);
+}
+
 std::string valueText(const ProgramCollective& c) {
-  if (c.moreValues > 0 && !c.name.empty()) return c.name;
+  if (c.moreValues > 0 && !c.name.empty()) return messageText(c.name, c.purpose);
   const std::string out = forResult(namedText((c.generated ? "in " : "") + c.value, c.userName), c.purpose);
   return c.moreValues == 0 ? out : out + " and " + std::to_string(c.moreValues) + " more";
 }
@@ -75,7 +79,7 @@ Row rowOf(const ProgramCollective& c, int64_t times = 1) {
 // The range of the values' names.
 std::string groupValue(const ExplainGroup& g, const ProgramCollective& first) {
   if (g.members.size() == 1) return valueText(first);
-  if (first.moreValues > 0 && !g.name.empty()) return g.name;
+  if (first.moreValues > 0 && !g.name.empty()) return messageText(g.name, g.purpose);
   if (g.value.empty() && g.purpose.empty())
     return valueText(first) + " and " + std::to_string(g.members.size() - 1) + " more";
   return forResult((first.generated && !g.value.empty() ? "in " : "") + g.value, g.purpose);
