@@ -49,6 +49,7 @@ std::vector<ImportNode> expanded(ImportFile& file, const ImportNode& n) {
   if (!list || (!inPlace && n.results.size() != list->size())) return {};
   std::vector<ImportNode> out;
   for (size_t i = 0; i < list->size(); ++i) {
+    if (!(*list)[i].valid()) return {};
     ImportNode& one = out.emplace_back();
     one.target = "aten." + op + ".default", one.written = n.target;
     one.name = n.name, one.location = n.location;

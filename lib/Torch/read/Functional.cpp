@@ -135,6 +135,11 @@ private:
     for (auto v = views_.find(tensor); v != views_.end(); v = views_.find(tensor)) tensor = v->second.base;
     return tensor;
   }
+  bool isViewOf(uint32_t tensor, uint32_t base) const {
+    for (auto v = views_.find(tensor); tensor != base && v != views_.end(); v = views_.find(tensor))
+      tensor = v->second.base;
+    return tensor == base;
+  }
   // The tensor's present value. A view of changed data is taken again.
   uint32_t present(uint32_t tensor) {
     if (const auto v = views_.find(tensor);
@@ -206,6 +211,7 @@ void Functionalizer::recordViews(const ImportNode& n, const std::vector<ImportAr
     if (aliasing == Aliasing::Unknown) suspect(n, i, tensors);
     if (aliasing != Aliasing::View) continue;
     const uint32_t base = tensorOf(viewedBy(named, i).index);
+    if (isViewOf(base, n.results[i].index)) continue; // of a malformed file, whose names have two definitions
     views_[n.results[i].index] = {base, n, i, generations_[rootOf(base)]};
   }
 }

@@ -73,7 +73,7 @@ constexpr ViewOp kViews[] = {
     {"aten.to", Inverse::Reshape, When::Converted},
     {"aten.cpu", Inverse::Reshape, When::Converted},
     {"aten.cuda", Inverse::Reshape, When::Converted},
-    {"aten.type_as", Inverse::Reshape, When::SameDType},
+    {"aten.type_as", Inverse::Reshape, When::Converted},
     {"aten._autocast_to_full_precision", Inverse::Reshape, When::SameDType},
     {"aten._autocast_to_reduced_precision", Inverse::Reshape, When::SameDType},
     {"aten.sum_to_size", Inverse::Reshape, When::SameShape},
