@@ -111,7 +111,7 @@ private:
     uint64_t generation = 0; // of the root's data, when it was taken
   };
   // Two tensors of which the import does not know whether they share memory.
-  struct Suspects {
+  struct PossibleAlias {
     uint32_t a = 0, b = 0; // roots
     std::string op;
   };
@@ -185,7 +185,7 @@ private:
   bool takeOuts(ImportNode&, std::vector<Write>&);
   void updateStatistics(ImportNode&, std::vector<Write>&);
   void recordViews(const ImportNode&, const std::vector<ImportArgument>& tensors);
-  void suspect(const ImportNode&, size_t result, const std::vector<ImportArgument>& tensors);
+  void addPossibleAlias(const ImportNode&, size_t result, const std::vector<ImportArgument>& tensors);
   void assign(uint32_t tensor, ImportValueRef value, size_t writer);
   void changed(uint32_t root, size_t writer);
   void carryInputs();
@@ -199,7 +199,7 @@ private:
   std::unordered_map<uint32_t, uint64_t> generations_; // by root
   std::unordered_map<uint32_t, Change> stale_;         // by root
   std::unordered_map<uint32_t, size_t> writers_;       // by root: the first
-  std::vector<Suspects> suspects_;
+  std::vector<PossibleAlias> possibleAliases_;
 };
 
 // `tensors`: the arguments as the file has them, before they became present values.
@@ -208,7 +208,7 @@ void Functionalizer::recordViews(const ImportNode& n, const std::vector<ImportAr
   named.arguments = tensors;
   for (size_t i = 0; i < n.results.size(); ++i) {
     const Aliasing aliasing = aliasingOf(file_, n, i);
-    if (aliasing == Aliasing::Unknown) suspect(n, i, tensors);
+    if (aliasing == Aliasing::Unknown) addPossibleAlias(n, i, tensors);
     if (aliasing != Aliasing::View) continue;
     const uint32_t base = tensorOf(viewedBy(named, i).index);
     if (isViewOf(base, n.results[i].index)) continue; // of a malformed file, whose names have two definitions
@@ -216,13 +216,14 @@ void Functionalizer::recordViews(const ImportNode& n, const std::vector<ImportAr
   }
 }
 
-void Functionalizer::suspect(const ImportNode& n, size_t result, const std::vector<ImportArgument>& tensors) {
+void Functionalizer::addPossibleAlias(const ImportNode& n, size_t result,
+                                      const std::vector<ImportArgument>& tensors) {
   const auto with = [&](ImportValueRef operand) {
     if (!operand.valid()) return;
     const std::optional<Type>&from = file_.values[operand.index].type,
           &to = file_.values[n.results[result].index].type;
     if (from && to && from->dtype != to->dtype) return; // a new tensor
-    suspects_.push_back(
+    possibleAliases_.push_back(
         {rootOf(tensorOf(operand.index)), n.results[result].index, n.written.empty() ? n.target : n.written});
   };
   for (const ImportArgument& a : tensors) {
@@ -321,7 +322,7 @@ void Functionalizer::changed(uint32_t root, size_t writer) {
   writers_.try_emplace(root, writer);
   std::vector<uint32_t> next{root};
   for (size_t i = 0; i < next.size(); ++i)
-    for (const Suspects& s : suspects_) {
+    for (const PossibleAlias& s : possibleAliases_) {
       const uint32_t a = rootOf(s.a), b = rootOf(s.b);
       if (a != next[i] && b != next[i]) continue;
       const uint32_t other = a == next[i] ? b : a;

@@ -287,7 +287,7 @@ Aliasing aliasingOf(const ImportFile& file, const ImportNode& n, size_t result) 
   }
 }
 
-// --- the way back ---
+// --- writing back ---
 
 namespace {
 
@@ -315,9 +315,10 @@ std::vector<ImportInt> undone(const ImportNode& view) {
   return back;
 }
 
-class WayBack {
+class WriteBack {
 public:
-  WayBack(ImportFile& file, const ImportNode& view, size_t result, ImportValueRef base, ImportValueRef value)
+  WriteBack(ImportFile& file, const ImportNode& view, size_t result, ImportValueRef base,
+            ImportValueRef value)
       : file_(file), view_(view), result_(result), base_(base), value_(value) {}
 
   std::vector<ImportNode> run();
@@ -358,20 +359,20 @@ private:
   ImportValueRef base_, value_;
 };
 
-WayBack::Nodes WayBack::same() {
+WriteBack::Nodes WriteBack::same() {
   Nodes n{view_};
   n[0].arguments.front().value = value_;
   n[0].results.clear();
   return n;
 }
 
-WayBack::Nodes WayBack::move() {
+WriteBack::Nodes WriteBack::move() {
   const ImportArgument *from = argumentOf(view_, "source"), *to = argumentOf(view_, "destination");
   if (!from || !to) return {};
   return one(view_.target, {{"self", value_}, {"source", to->value}, {"destination", from->value}});
 }
 
-WayBack::Nodes WayBack::narrow() {
+WriteBack::Nodes WriteBack::narrow() {
   const auto start = integerArgument(view_, "start"), length = integerArgument(view_, "length");
   const int64_t dim = integerArgument(view_, "dim").value_or(0);
   if (!start || !length) return {};
@@ -380,7 +381,7 @@ WayBack::Nodes WayBack::narrow() {
   return size ? slice(dim, *start + *size, *length) : Nodes();
 }
 
-WayBack::Nodes WayBack::diagonal() {
+WriteBack::Nodes WriteBack::diagonal() {
   Nodes n = scatter("aten.diagonal_scatter.default", {"offset", "dim1", "dim2"});
   if (withoutOverload(view_.target) != "aten.linalg_diagonal") return n;
   for (const auto& [name, fallback] : {std::pair("dim1", -2), std::pair("dim2", -1)})
@@ -388,7 +389,7 @@ WayBack::Nodes WayBack::diagonal() {
   return n;
 }
 
-WayBack::Nodes WayBack::split() {
+WriteBack::Nodes WriteBack::split() {
   const std::string_view name = withoutOverload(view_.target);
   int64_t dim = integerArgument(view_, "dim").value_or(0);
   if (name == "aten.vsplit") dim = 0;
@@ -408,7 +409,7 @@ WayBack::Nodes WayBack::split() {
   return size ? slice(dim, start, *size) : Nodes();
 }
 
-WayBack::Nodes WayBack::unbind() {
+WriteBack::Nodes WriteBack::unbind() {
   Nodes n = scatter("aten.select_scatter.default", {"dim"});
   if (!argumentOf(view_, "dim")) n[0].arguments.push_back({"dim", ImportInt(0)});
   n[0].arguments.push_back({"index", ImportInt(static_cast<int64_t>(result_))});
@@ -416,7 +417,7 @@ WayBack::Nodes WayBack::unbind() {
 }
 
 // The other part of a complex tensor is kept.
-WayBack::Nodes WayBack::part(bool real) {
+WriteBack::Nodes WriteBack::part(bool real) {
   const std::optional<Type>& t = file_.values[base_.index].type;
   if (!t) return {};
   if (!isComplex(t->dtype)) return reshape();
@@ -430,7 +431,7 @@ WayBack::Nodes WayBack::part(bool real) {
 }
 
 // Ops that can repeat elements, where they repeat none.
-WayBack::Nodes WayBack::unrepeated() {
+WriteBack::Nodes WriteBack::unrepeated() {
   const std::string_view name = withoutOverload(view_.target);
   const bool broadcasts =
       name.starts_with("aten.expand") || name.starts_with("aten.broadcast") || name == "aten.meshgrid";
@@ -444,7 +445,7 @@ WayBack::Nodes WayBack::unrepeated() {
   return count(*from) == count(*to) ? reshape() : Nodes();
 }
 
-WayBack::Nodes WayBack::run() {
+WriteBack::Nodes WriteBack::run() {
   switch (viewOp(view_)->inverse) {
   case Inverse::None: return unrepeated();
   case Inverse::Reshape: return reshape();
@@ -470,7 +471,7 @@ WayBack::Nodes WayBack::run() {
 
 std::vector<ImportNode> writtenBack(ImportFile& file, const ImportNode& view, size_t result,
                                     ImportValueRef base, ImportValueRef value) {
-  return WayBack(file, view, result, base, value).run();
+  return WriteBack(file, view, result, base, value).run();
 }
 
 } // namespace dtc
