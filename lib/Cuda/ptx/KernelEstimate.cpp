@@ -58,6 +58,9 @@ std::string gridText(const KernelFacts& f, const GpuModel& gpu) {
   return text("%lld blocks for %d multiprocessors", static_cast<long long>(f.blocks), gpu.multiprocessors);
 }
 
+// Of a multiprocessor's port to the L2, per clock (NVIDIA, "A100 Tensor Core GPU Architecture", 2020).
+constexpr double kPortBytes = 64;
+
 // The times of a launch if each resource were the only limit.
 struct Limits {
   double memory = 0, l2 = 0, latency = 0, issue = 0, special = 0, f64 = 0, shared = 0, tensor = 0;
@@ -75,7 +78,7 @@ Limits limitsOf(const KernelFacts& f, const GpuModel& gpu) {
       std::clamp<double>(double(f.blocks), 1, gpu.multiprocessors); // multiprocessors with a block
   const double clocks = used * gpu.hertz;
   t.memory = double(f.bytes) / gpu.bytesPerSecond;
-  t.l2 = f.sectors / gpu.l2BytesPerSecond;
+  t.l2 = std::max(f.sectors / gpu.l2BytesPerSecond, f.sectors / (clocks * kPortBytes));
   double waves = double(f.blocks) / (double(gpu.multiprocessors) * std::max(1, f.blocksAtOnce));
   if (waves < kManyWaves) waves = std::ceil(waves);
   t.latency = std::max(1.0, waves) * f.cycles / gpu.hertz;
@@ -131,7 +134,9 @@ KernelEstimate estimate(const KernelFacts& f, const GpuModel& gpu) {
   e.rooflineSeconds = std::max(double(f.bytes) / gpu.bytesPerSecond,
                                f.tensorFlops / (gpu.tensorFlops * gpu.hertz * gpu.multiprocessors));
   if (!f.traced || f.isSample()) {
-    e.reason = f.traced ? "unknown: depends on data" : "unknown: no PTX";
+    e.reason = !f.traced  ? "unknown: no PTX"
+               : f.cutOff ? "unknown: too long to trace"
+                          : "unknown: depends on data";
     e.seconds = e.rooflineSeconds;
     return e;
   }
@@ -150,19 +155,23 @@ std::vector<KernelComplaint> complaints(const KernelFacts& f, const GpuModel& gp
     found.push_back({"local-memory", text("%d bytes of local memory per thread", bytes)});
   if (!f.traced) return found;
   if (f.loopDivisions > 0) found.push_back({"division", divisionsText(f)});
-  if (f.bytes < kSmallBytes || f.isSample()) return found;
+  const bool fewBlocks = double(f.blocks) < kWave * gpu.multiprocessors;
+  if (f.bytes < kSmallBytes || (f.isSample() && !f.cutOff)) return found;
   if (f.activeShare() < 0.5) found.push_back({"idle-threads", idleText(f)});
+  if (f.isSample()) { // of what was traced, the accesses are those of the first loops
+    if (fewBlocks) found.push_back({"grid", gridText(f, gpu)});
+    return found;
+  }
   if (const int a = worstArgument(f, &KernelFacts::isNarrow);
       a >= 0 && (f.arguments[a].usual < kWord || estimate(f, gpu).percent < kFast))
     found.push_back({"narrow", narrowText(f, a)});
   if (const int a = worstArgument(f, &KernelFacts::isStrided); a >= 0)
     found.push_back({"strided", stridedText(f, a)});
-  if (double(f.blocks) < kWave * gpu.multiprocessors) found.push_back({"grid", gridText(f, gpu)});
+  if (fewBlocks) found.push_back({"grid", gridText(f, gpu)});
   const Limits t = limitsOf(f, gpu);
   const bool memoryBound = f.tensorFlops == 0 && std::max({t.issue, t.f64, t.special, t.shared}) < t.memory;
   const bool few = f.loadedBytes > 0 && f.bytesInFlight < kFewOf * f.bytesNeeded;
-  if (memoryBound && few && double(f.blocks) >= kWave * gpu.multiprocessors)
-    found.push_back({"in-flight", inFlightText(f)});
+  if (memoryBound && few && !fewBlocks) found.push_back({"in-flight", inFlightText(f)});
   return found;
 }
 

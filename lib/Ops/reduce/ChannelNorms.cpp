@@ -193,7 +193,7 @@ public:
   Expr view(Expr v) const { return grouped_ ? shaped(v, view_) : v; }
   Expr back(Expr v) const { return grouped_ ? shaped(v, type.dims) : v; }
   Expr meanOf(Expr v) const { return mean(v, {.dims = rows_, .keepdim = true}); }
-  Expr scaleOf(Expr variance) const { return rsqrt(withPrecision(variance) + eps_); }
+  Expr scaleOf(Expr variance) const { return rsqrt(withPrecision(variance, eps_) + eps_); }
   // A per-channel vector broadcast against x; the inverse; and sums over all other dims.
   Expr channels(Expr v) const {
     std::vector<Dim> shape(type.rank(), Dim(1));

@@ -192,7 +192,8 @@ bool unitDecompose(Builder& b, OpId op, std::vector<ValueId>& results) {
   const OpQuery q = queryOf(b.module, op, b.diags);
   const Expr x(b, b.module.operand(op, 0));
   const Expr size = norm(x, {.dims = b.module.attr(op, "dims"), .keepdim = true});
-  results.push_back(dividedBy(x, max(withPrecision(size), q.floatAttr("eps"))));
+  const double eps = q.floatAttr("eps");
+  results.push_back(dividedBy(x, max(withPrecision(size, eps), eps)));
   return true;
 }
 
@@ -236,7 +237,8 @@ Normed normOf(Builder& b, OpId op) {
   const AttrId dims = b.module.attr(op, "dims");
   Expr c = std::string_view(q.record->name) == "layer_norm" ? x - rowMean(x, dims) : x;
   Expr variance = rowMean(c * c, dims);
-  Expr scale = rsqrt(withPrecision(variance) + q.floatAttr("eps"));
+  const double eps = q.floatAttr("eps");
+  Expr scale = rsqrt(withPrecision(variance, eps) + eps);
   return {times(c, scale), scale};
 }
 
