@@ -201,6 +201,21 @@
         select("");
       });
     }
+    // A search finds steps of every stage, and shows the stage. A line that is left out has its own number.
+    const last = p.schedules.length - 1, inFunction = (words) => p.schedules.map((s) => s.rows.some((r) => (r.what + " " + r.value).toLowerCase().includes(words)));
+    const other = last > 0 && p.schedules[last].rows.find((r) => r.own_line !== r.line && r.value && inFunction((r.what + " " + r.value).toLowerCase()).indexOf(true) === last);
+    if (last > 0 && p.source.folded && !other) say("search", "no step is of the last stage alone");
+    if (other) {
+      showFunction(0);
+      byId("search").value = other.what + " " + other.value;
+      byId("search").dispatchEvent(new Event("input"));
+      byId("search").dispatchEvent(new KeyboardEvent("keydown", {key: "Enter"}));
+      const one = state.selected[0] === "s" && p.steps[Number(state.selected.slice(1))];
+      if (p.functionIndex !== last || !one || one.value !== other.value) say("search", `'${byId("search").value}' of the last stage is not found`);
+      if (!byId("selection").textContent.includes(p.placeOf(other.own_line))) say("search", `'${byId("search").value}' has not the line ${p.placeOf(other.own_line)}: ${byId("selection").textContent}`);
+      byId("search").value = "", byId("search").dispatchEvent(new Event("input"));
+      select("");
+    }
     byId("theme").click();
     show("schedule");
     layout("schedule, other theme", byId("pane-schedule"));

@@ -1,6 +1,7 @@
 #include "explain/StepNames.h"
 
 #include "dtc/IR/OpRecord.h"
+#include "dtc/IR/text/Text.h"
 #include "dtc/IR/text/TextNames.h"
 #include "dtc/IR/text/UserLocation.h"
 #include "dtc/Passes/analysis/Collectives.h"
@@ -74,7 +75,7 @@ std::string fewNames(const std::vector<std::string>& all) {
   return out;
 }
 
-StepNames::StepNames(const Module& m, FuncId f) : m_(m), names_(m, f) {
+StepNames::StepNames(const Module& m, FuncId f) : m_(m), names_(m, f), senders_(m, f) {
   addReaders(m[f].body);
   forEachOp(m_, m_[f].body, [&](OpId o) {
     if (reduces(m_.record(o).collective) && m_.record(o).async != AsyncForm::Done && m_[o].numOperands == 1)
@@ -236,7 +237,7 @@ StepNames::Name StepNames::describeMessage(OpId by, ValueId v) const {
   if (const ValueId result = arrived(by, m_[v].position); result != v)
     if (std::string name = named(result); !name.empty()) return {"", name};
   if (m_[by].numOperands == 0) return generatedFor(v);
-  Name operand = describe(m_.operand(by, std::min<uint32_t>(m_[v].position, m_[by].numOperands - 1)));
+  Name operand = sent(by, std::min<uint32_t>(m_[v].position, m_[by].numOperands - 1));
   const CollectiveKind kind = m_.record(by).collective;
   const auto role = [&](std::string word) {
     if (operand.role.starts_with(word)) return operand; // a ring passes it on
@@ -257,6 +258,15 @@ StepNames::Name StepNames::describeMessage(OpId by, ValueId v) const {
   return reduced;
 }
 
+// The operand of a message. A function that only receives it has a constant in its place.
+StepNames::Name StepNames::sent(OpId message, uint32_t operand) const {
+  const auto from = senders_.of(message, operand);
+  if (!from) return describe(m_.operand(message, operand));
+  std::unique_ptr<StepNames>& names = others_[from->function];
+  if (!names) names = std::make_unique<StepNames>(m_, from->function);
+  return names->sent(from->message, operand);
+}
+
 // The op, and the statement that it is generated for.
 StepNames::Name StepNames::generatedFor(ValueId v) const {
   OpId by = m_.definingOp(inner(v));
@@ -266,7 +276,8 @@ StepNames::Name StepNames::generatedFor(ValueId v) const {
   if (statement.empty() || isNumbered(statement)) // the text does not name it, either: a reader that is named
     if (Name reader = namedReader(v); !reader.of.empty())
       return reader.role.empty() ? Name{std::string(m_.record(by).name) + " for", reader.of, true} : reader;
-  if (statement.empty()) return {"", names_(v)};
+  // Numbers are not those of the text.
+  if (statement.empty()) return {std::string(m_.record(by).name) + " of", printType(m_, m_[v].type), true};
   return {std::string(m_.record(by).name) + " in", std::move(statement), true};
 }
 
@@ -314,6 +325,12 @@ std::string StepNames::text(const Name& n, bool ofBuffer) const {
   return n.role + " " + n.of;
 }
 
+SourceRange StepNames::location(ValueId v) const {
+  OpId by = m_.definingOp(inner(v));
+  if (!by.valid() || !m_[by].loc.valid()) by = m_.definingOp(v);
+  return by.valid() ? m_[by].loc : m_[v].loc;
+}
+
 std::string StepNames::userPathOf(OpId o) const {
   const std::string path = userPlace(m_, o).path;
   return path.empty() ? "" : " (" + path + ")";
@@ -330,7 +347,7 @@ std::string StepNames::step(OpId o) const {
     if (const ValueId result = arrived(o, 0); !named(result).empty())
       name = {"", named(result)};
     else if (m_[o].numOperands > 0)
-      name = describe(m_.operand(o, 0));
+      name = sent(o, 0);
   }
   const bool several = m_[o].numResults > 1 && name.role.empty();
   return text(name, false) + (several ? ", …" : "") + userPathOf(o);

@@ -2,7 +2,10 @@
 // What the steps and buffers of a compiled program are called in reports: names that the user knows.
 #include "dtc/IR/Module.h"
 #include "dtc/IR/text/Naming.h"
+#include "explain/Senders.h"
 
+#include <map>
+#include <memory>
 #include <unordered_map>
 
 namespace dtc {
@@ -13,8 +16,9 @@ namespace dtc {
 //   gradient bucket of %w1, %w2 and 3 more       values that are reduced in one message
 //   partial gradient of %w1                      one of them, before it is copied to the bucket
 //   unpack gradient bucket of %w1, … (of steps)  the kernel that takes it apart; the one that joins them has "pack"
-//   gathered %w, received %x                     the result of a collective
+//   gathered %w, received %x                     the result of a collective; %x may be a value of the sender's function
 //   softmax in %losses                           an op that is generated for the statement of %losses
+//   constant of f32[4, 8]                        one that is for nothing with a name
 // If the text was imported, the place in the user's program follows: "%mm_3 (layers.0.attn)".
 class StepNames {
 public:
@@ -23,6 +27,8 @@ public:
 
   // Of a buffer that holds the value.
   [[nodiscard]] std::string buffer(ValueId v) const { return text(describe(v), true); }
+  // Of the statement that the value is named after, if it has one; otherwise of the op that computes it.
+  [[nodiscard]] SourceRange location(ValueId) const;
   // Of a step, beside its kind: "partial %y", "in %losses". "" if it has no results.
   [[nodiscard]] std::string step(OpId) const;
   // Its kind in the words of reports: "matmul" for a fused region of kind "gemm", "all_reduce".
@@ -38,6 +44,7 @@ private:
   [[nodiscard]] Name describe(ValueId) const;
   [[nodiscard]] Name describeMessage(OpId by, ValueId) const;
   [[nodiscard]] Name generatedFor(ValueId) const;
+  [[nodiscard]] Name sent(OpId message, uint32_t operand) const;
   [[nodiscard]] Name namedReader(ValueId) const;
   [[nodiscard]] static Name partialOf(const Name& packed);
   [[nodiscard]] std::vector<ValueId> resultsFrom(OpId, ValueId operand) const;
@@ -56,6 +63,8 @@ private:
 
   const Module& m_;
   Naming names_;
+  Senders senders_;
+  mutable std::map<FuncId, std::unique_ptr<StepNames>> others_; // of functions that send messages to this one
   std::unordered_map<ValueId, std::vector<OpId>> readers_; // of the function, without those in fused regions
   std::unordered_map<ValueId, Name> buckets_;              // by value, packed or reduced
   struct BucketCopy {

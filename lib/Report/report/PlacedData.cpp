@@ -139,7 +139,7 @@ private:
     static constexpr const char* kKinds[] = {"compute", "communicate", "repeat", "host"};
     const std::string text = names.step(s.op);
     const auto value = numbered(text);
-    const int line = lineOf(s.op);
+    const int line = lineOf(s.op, names);
     if (collective >= 0) messages_[collective].push_back(text);
     int64_t bytes = 0;
     if (plan)
@@ -218,14 +218,22 @@ private:
     return {name.substr(0, at) + "#" + name.substr(end), *number};
   }
 
-  // Of a kernel: the line of its last op that the text has.
-  int lineOf(OpId o) const {
-    int line = lines_(m_[o].loc);
+  // Of a kernel: the line of the statement that its result is named after, or else of its last op that the text has.
+  int lineOf(OpId o, const StepNames& names) const {
+    int line = lines_.own(m_[o].loc);
     if (m_.record(o).regions != RegionKind::Fused) return line;
+    if (m_[o].numResults > 0)
+      if (const int named = lines_.own(names.location(m_.result(o))); named >= 0) return named;
     forEachOp(m_, m_.region(o), [&](OpId inner) {
-      if (const int l = lines_(m_[inner].loc); l >= 0) line = l;
+      if (const int l = lines_.own(m_[inner].loc); l >= 0) line = l;
     });
     return line;
+  }
+  // Of the value that names a buffer.
+  int lineOf(ValueId v, const StepNames& names) const {
+    const int line = lines_.own(names.location(v));
+    const OpId by = m_.definingOp(v);
+    return line < 0 && by.valid() ? lineOf(by, names) : line;
   }
 
   // By step; -1: none.
@@ -286,7 +294,7 @@ private:
                          : isResult.contains(v)                                       ? "result"
                          : by.valid() && (isLoadTimeOp(m_, by) || isFrozenOp(m_, by)) ? "constant"
                                                                                       : "value";
-      const int line = by.valid() ? lineOf(by) : lines_(m_[buffer.value].loc);
+      const int line = lineOf(v, names);
       if (buffer.bytes < plan.arenaBytes / kSmallBuffer) {
         ++small, smallBytes += buffer.bytes;
         continue;

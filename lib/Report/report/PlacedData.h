@@ -18,12 +18,14 @@ struct PlacedData {
   std::string error;                   // why a part is missing, or ""
 };
 
-// `mappedLine`: the line that stands for a line, where equal layers are shown once.
 struct LineMap {
   const SourceIndex& index;
   const std::vector<int>& of; // by line; empty: all lines stand for themselves
+  // The line itself.
+  [[nodiscard]] int own(SourceRange r) const { return index.at(r); }
+  // The line that stands for it, where equal layers are shown once.
   [[nodiscard]] int operator()(SourceRange r) const {
-    const int line = index.at(r);
+    const int line = own(r);
     return line < 0 || of.empty() ? line : of[static_cast<size_t>(line)];
   }
 };

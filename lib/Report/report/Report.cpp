@@ -208,8 +208,23 @@ private:
     }
     out_["source"] = {{"files", index_->files()},
                       {"folded", !standsFor_.empty()},
+                      {"left_out", leftOut()},
                       {"layers", std::move(layers)},
                       {"lines", std::move(lines)}};
+  }
+
+  // Runs of lines that are not shown: the first one, how many, and the line that stands for the first.
+  [[nodiscard]] ReportValue leftOut() const {
+    ReportValue runs = ReportValue::array();
+    for (int l = 0; l < static_cast<int>(standsFor_.size()); ++l) {
+      if (!hidden(l)) continue;
+      const int first = l, shown = standsFor_[static_cast<size_t>(l)];
+      while (l + 1 < static_cast<int>(standsFor_.size()) && hidden(l + 1) &&
+             standsFor_[static_cast<size_t>(l + 1)] - (l + 1) == shown - first)
+        ++l;
+      runs.push_back({first, l - first + 1, shown});
+    }
+    return runs;
   }
 
   // To five digits.

@@ -42,9 +42,10 @@ function showFunction(i) {
   useFunction(i);
   redraw(["schedule", "memory"]);
 }
-const lineLink = (l) => {
+// `own`: a line of a layer that is left out, of which the equal line `l` is shown.
+const lineLink = (l, own = l) => {
   const line = l >= 0 && state.program.lineAt.get(l);
-  return line ? linkTo("l" + l, state.program.placeOf(l)) : "";
+  return line ? linkTo("l" + l, state.program.placeOf(own)) : "";
 };
 
 // The selection in words, below the panes.
@@ -77,10 +78,10 @@ function describe() {
   } else if (key[0] === "s" && p.steps[id]) {
     const s = p.steps[id], of = shownSchedule().rows.filter((r) => r.index === id), measured = schedulePane.measured >= 0 && of.length ? plural(of.length, "measured execution") + ", " + timeText(of.reduce((sum, r) => sum + r.us, 0)) + " together" : "";
     say(s.what + " " + s.value, s.kind !== "repeat" && kindText(s.what), s.kind === "repeat" ? plural(s.times, "iteration") : "", timeText(s.begin_us) + " to " + timeText(s.begin_us + s.us) + " (" + timeText(s.us) + ")", measured,
-      s.kind === "communicate" && (s.exposed_us > 0 ? timeText(s.exposed_us) + " exposed: the device waits" : "overlapped"), lineLink(s.line), s.collective >= 0 && chip(s.collective));
+      s.kind === "communicate" && (s.exposed_us > 0 ? timeText(s.exposed_us) + " exposed: the device waits" : "overlapped"), lineLink(s.line, s.own_line), s.collective >= 0 && chip(s.collective));
   } else if (key[0] === "b" && p.buffers[id]) {
     const b = p.buffers[id];
-    say(b.value, b.what, bytesText(b.bytes) + " at " + bytesText(b.offset), "live in steps " + b.first_step + " to " + b.last_step, b.at_peak ? "alive at the peak" : "", lineLink(b.line));
+    say(b.value, b.what, bytesText(b.bytes) + " at " + bytesText(b.offset), "live in steps " + b.first_step + " to " + b.last_step, b.at_peak ? "alive at the peak" : "", lineLink(b.line, b.own_line));
   } else if (key[0] === "p") {
     say("devices of pp=" + id, "the stages that they run are lit in the diagram of the pipeline", el("span", {class: "link", on: {click: () => show("tensors")}}, "the devices"));
   } else if (key[0] === "d") {

@@ -4,9 +4,9 @@ function missing(what) {
   return el("p", {class: "note"}, `The page has no ${what}: ` + (p.error ? p.error : p.reached === "scheduled" ? "the program was read as text of one device, which is partitioned already." : "the program does not compile that far (see the messages at the top)."));
 }
 // The rows of steps or buffers, whose names are indices of words.
-function worded(table, words) {
+function worded(p, table, words) {
   const list = rowsOf(table);
-  for (const row of list) row.what = words[row.what], row.value = words[row.value].replace("#", row.number);
+  for (const row of list) row.what = words[row.what], row.value = words[row.value].replace("#", row.number), row.own_line = row.line, row.line = p.shownLine.get(row.line) ?? row.line;
   return list;
 }
 function prepare(data) {
@@ -21,6 +21,7 @@ function prepare(data) {
   p.values = p.values || [];
   p.kernels = p.kernels || [];
   p.collectives = p.communication ? p.communication.collectives : [];
+  p.shownLine = new Map(p.source.left_out.flatMap(([first, count, shown]) => Array.from({length: count}, (_, i) => [first + i, shown + i])));
   p.lineAt = new Map(p.source.lines.map((l) => [l.line, l]));
   p.kernelsOfLine = new Map();
   p.kernels.forEach((k, i) => k.lines.forEach((l) => p.kernelsOfLine.set(l, [...(p.kernelsOfLine.get(l) || []), i])));
@@ -29,14 +30,14 @@ function prepare(data) {
   p.schedules = p.schedule || [], p.memories = p.memory || [];
   for (const s of p.schedules) {
     lazily(s, "rows", () => {
-      const list = worded(s.steps, s.words);
+      const list = worded(p, s.steps, s.words);
       for (const row of list) row.kind = s.words[row.kind];
       return list;
     });
     if (p.schedules[0].pipeline) s.pipeline = p.schedules[0].pipeline;
     s.places = (s.devices || []).map((d) => p.mesh && p.mesh.order ? p.mesh.order.indexOf(d) : d);
   }
-  for (const m of p.memories) lazily(m, "rows", () => worded(m.buffers, m.words));
+  for (const m of p.memories) lazily(m, "rows", () => worded(p, m.buffers, m.words));
   // By key of a line, a collective or a kernel: the functions with steps or buffers of it.
   lazily(p, "functionsWith", () => {
     const found = new Map();
@@ -87,6 +88,14 @@ function header(current) {
 }
 // Finds lines of the source by their text and their collectives, then other boxes of the graph, or else steps; Enter goes to the next.
 let found = [], foundAt = 0;
+// Steps of all functions, of the shown one first. Each is in its own schedule.
+function stepsWith(words) {
+  const p = state.program, shown = p.functionIndex;
+  for (const f of [shown, ...p.schedules.keys()].filter((f, i) => p.schedules[f] && (i === 0 || f !== shown)))
+    p.schedules[f].rows.forEach((s, i) => {
+      if ((s.what + " " + s.value).toLowerCase().includes(words)) found.push(() => { if (p.functionIndex !== f) select(""), showFunction(f); show("schedule"); select("s" + i); });
+    });
+}
 function search(e, next) {
   const words = byId("search").value.trim().toLowerCase(), p = state.program;
   if (!next) {
@@ -94,7 +103,7 @@ function search(e, next) {
     const lines = words ? p.source.lines.filter(has) : [], at = new Set(lines.map((l) => l.line));
     const boxes = searchGraph(words).filter(({node}) => node.backward || ![node.line, ...(node.lines || [])].some((l) => at.has(l)));
     found = [...lines.map((l) => () => select("l" + l.line)), ...boxes.map((b) => () => goToNode(b))], foundAt = -1;
-    if (words && !found.length) p.steps.forEach((s, i) => { if ((s.what + " " + s.value).toLowerCase().includes(words)) found.push(() => { show("schedule"); select("s" + i); }); });
+    if (words && !found.length) stepsWith(words);
   }
   for (const old of document.querySelectorAll(".found")) old.classList.remove("found");
   byId("search").setAttribute("aria-invalid", words !== "" && !found.length);
