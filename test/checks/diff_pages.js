@@ -44,6 +44,19 @@
     if (doc.changed && doc.causes.some((c) => c.rows.length) && state.selected[0] !== "r") say("keys", "n selects no line");
     if (state.selected[0] === "r" && !byId("pane-source").querySelector(".drow.lit .cause, .drow.lit .prop, .drow.lit mark, .drow.lit .bad, .drow.lit .none")) say("keys", "n selects a line that shows no change");
     if (timeText(-2.22638) !== "−" + timeText(2.22638)) say("times", "negative ones have another unit");
+    if (spanText(149.0123, 0.0645) === "149 µs to 149 µs" || spanText(1, 1) !== "1.00 µs to 2.00 µs") say("times", "a short span has equal ends: " + spanText(149.0123, 0.0645) + ", " + spanText(1, 1));
+    if (!doc.compares_costs)
+      for (const id of ["collectives", "time", "memory"]) {
+        show(id);
+        if (!byId("pane-" + id).textContent.includes("not compile")) say(id, "does not say that a program does not compile");
+      }
+    // A badge with two digits is one line, also in a narrow cell.
+    show("time");
+    const cell = byId("pane-time").appendChild(el("table", {style: "width:8px;table-layout:fixed"}, el("tr", {}, el("td", {}, el("span", {class: "cause follows"}, 15)))));
+    const range = document.createRange();
+    range.selectNodeContents(cell.querySelector(".cause"));
+    if (range.getClientRects().length !== 1) say("time", "the number of a cause breaks");
+    cell.remove();
     press("Escape");
     if (state.selected) say("keys", "Escape does not end the selection");
     press("3");

@@ -32,6 +32,7 @@ DIFFS = {
     "mesh": ["mlp.dt", "--b", "--mesh pod=dp:4,tp:1"],
     "models": ["gpt.dt", "pipeline.dt"],
     "equal": ["conv.dt", "conv.dt"],
+    "wrong": ["conv.dt", "wrong.dt"],
     "contract": ["conv.dt", "contract.dt"],
 }
 # What errors of scripts are collected in, before the page's own script.
@@ -100,7 +101,7 @@ def check(context):
             page = folder / f"diff-{name}.html"
             files = [str(folder / w) if w.endswith(".dt") else w for w in words]
             done = subprocess.run([dtc, "diff", *files, "-o", str(page)], capture_output=True, text=True, check=False)
-            if done.returncode != (1 if name == "contract" else 0) or not page.exists():
+            if done.returncode != (1 if name in ("contract", "wrong") else 0) or not page.exists():
                 context.failed(f"diff {name}", f"exit code {done.returncode}: {done.stderr[-500:]}")
                 continue
             context.passed()

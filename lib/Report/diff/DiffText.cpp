@@ -1,6 +1,7 @@
 // The report of diff as text.
 #include "diff/Rows.h"
 #include "dtc/Report/diff/ProgramDiff.h"
+#include "dtc/Sharding/Reshard.h"
 #include "dtc/Support/Units.h"
 #include "explain/ReportText.h"
 
@@ -204,7 +205,10 @@ public:
                             d_.buffers.empty() && d_.types == 0 && d_.generated == 0 &&
                             same(d_.a.seconds, d_.b.seconds);
     if (d_.comparesCosts && d_.comparesStatements && onlyCauses && !d_.causes.empty()) {
-      w_.heading("nothing follows: shardings, collectives, computation and memory are equal");
+      w_.heading(d_.noMemory.empty()
+                     ? "nothing follows: shardings, collectives, computation and memory are equal"
+                     : "nothing follows: shardings, collectives and computation are equal");
+      notes();
     } else if (d_.comparesCosts) {
       collectives();
       computations();
@@ -224,6 +228,10 @@ private:
     return a == b ? a : a + " -> " + b + (change.empty() ? "" : " (" + change + ")");
   }
 
+  static std::string peakText(const DiffTotals& t) {
+    return t.peakBytes ? bytesText(*t.peakBytes) : "unknown";
+  }
+
   void headline() {
     std::string text = d_.nameA + " -> " + d_.nameB;
     if (d_.versionA != d_.versionB && !d_.versionA.empty() && !d_.versionB.empty())
@@ -235,10 +243,11 @@ private:
               between(bytesText(a.receivedBytes), bytesText(b.receivedBytes),
                       percent(static_cast<double>(a.receivedBytes), static_cast<double>(b.receivedBytes)));
       text += ", time " + between(timeText(a.seconds), timeText(b.seconds), percent(a.seconds, b.seconds));
-      if (a.peakBytes && b.peakBytes)
-        text += ", memory " +
-                between(bytesText(*a.peakBytes), bytesText(*b.peakBytes),
-                        percent(static_cast<double>(*a.peakBytes), static_cast<double>(*b.peakBytes)));
+      if (a.peakBytes || b.peakBytes)
+        text += ", memory " + between(peakText(a), peakText(b),
+                                      a.peakBytes && b.peakBytes ? percent(static_cast<double>(*a.peakBytes),
+                                                                           static_cast<double>(*b.peakBytes))
+                                                                 : "");
     } else {
       text += d_.empty() ? ": no statement changed; a program did not compile"
                          : ": a program did not compile, so that only statements are compared";
@@ -331,7 +340,8 @@ private:
         others += c.count, exposedA += c.a.exposed, exposedB += c.b.exposed;
       }
     }
-    if (moved.empty() && others == 0) return;
+    const bool waits = others > 0 && !same(exposedA, exposedB);
+    if (moved.empty() && !waits) return;
     w_.heading("collectives");
     std::vector<std::vector<std::string>> cells;
     std::vector<std::string> texts;
@@ -343,7 +353,7 @@ private:
     }
     if (!cells.empty()) w_.rows({"time", "received", "messages"}, cells, texts);
     w_.rest(moved.size() - cells.size());
-    if (others > 0 && !same(exposedA, exposedB))
+    if (waits)
       w_.line(plural(others, "other collective") + (others == 1 ? " waits " : " wait ") +
                   timeChange(exposedA, exposedB) + (exposedA < exposedB ? " longer" : "") +
                   " for overlapped computation",
@@ -450,7 +460,10 @@ private:
     time("computation", d_.a.computeSeconds, d_.b.computeSeconds);
     time("fusion, overlap, waits", d_.a.scheduleSeconds, d_.b.scheduleSeconds);
     time("time", d_.a.seconds, d_.b.seconds);
-    if (d_.a.peakBytes && d_.b.peakBytes) bytes("memory", *d_.a.peakBytes, *d_.b.peakBytes);
+    if (d_.a.peakBytes && d_.b.peakBytes)
+      bytes("memory", *d_.a.peakBytes, *d_.b.peakBytes);
+    else if (d_.a.peakBytes || d_.b.peakBytes)
+      rows.push_back({"memory", peakText(d_.a), peakText(d_.b), "", ""});
     w_.heading("total, per device");
     size_t widths[5] = {};
     for (const Row& r : rows) {
@@ -464,10 +477,15 @@ private:
         line += "  " + std::string(width - cell->size(), ' ') + *cell;
       w_.out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
     }
+    notes();
+  }
+
+  void notes() {
     if (!d_.noMemory.empty()) w_.line("memory is unknown: " + d_.noMemory, 2);
     if (!d_.complete)
-      w_.line("sizes or iteration counts are unknown before the run: an unknown size counts as its nominal "
-              "value, an unknown loop as one iteration",
+      w_.line("sizes or iteration counts are unknown before the run: a symbolic size counts as " +
+                  std::to_string(kNominalSymbol) +
+                  ", another unknown size as nothing, an unknown loop as one iteration",
               2);
   }
 

@@ -88,8 +88,10 @@ public:
     statements_.run(out_);
     if (!out_.comparesCosts) return std::move(out_);
     out_.a = totalsOf(a_), out_.b = totalsOf(b_);
-    if (!a_.memory || !b_.memory)
+    if (!a_.memory || !b_.memory) {
       out_.noMemory = !a_.memory && !a_.noMemory.empty() ? a_.noMemory : b_.noMemory;
+      if (a_.memory || b_.memory) out_.noMemory = (a_.memory ? "of B, " : "of A, ") + out_.noMemory;
+    }
     collectives();
     computations();
     if (a_.memory && b_.memory) buffers();
@@ -115,13 +117,17 @@ private:
   // What is compared for equality, from the strictest to the loosest.
   std::string keyOf(const SnapshotCollective& c, bool inB, int pass) const {
     const std::string kind = c.kind + "|" + c.axes + "|";
+    // An op that communicates itself is not what reshards its result.
+    const bool inside = out_.comparesStatements && c.from.empty() && c.to.empty();
+    const std::string reason = nodesKey(c, inB) + (inside ? "|inside" : "");
     switch (pass) {
-    case 0: return kind + nodesKey(c, inB) + "|" + c.from + "|" + c.to;
-    case 1: return kind + nodesKey(c, inB);
-    case 2: return nodesKey(c, inB);
-    case 3:
+    case 0: return kind + reason + "|" + c.from + "|" + c.to;
+    case 1: return kind + reason;
+    case 2: return c.kind + "|" + reason;
+    case 3: return reason;
+    case 4:
       return out_.comparesStatements && !c.statements.empty()
-                 ? kind + "first " + std::to_string(node(c.statements[0], inB))
+                 ? kind + "first " + std::to_string(node(c.statements[0], inB)) + (inside ? "|inside" : "")
                  : kind + c.value;
     default: return kind + c.op + "|" + std::to_string(c.bytes) + "|" + std::to_string(c.count);
     }
@@ -130,7 +136,7 @@ private:
   void collectives() {
     std::vector<int32_t> ab(a_.collectives.size(), -1);
     std::vector<bool> taken(b_.collectives.size(), false);
-    for (int pass = 0; pass < 5; ++pass) {
+    for (int pass = 0; pass < 6; ++pass) {
       std::unordered_map<std::string, std::deque<size_t>> free;
       for (size_t i = 0; i < ab.size(); ++i)
         if (ab[i] < 0) free[keyOf(a_.collectives[i], false, pass)].push_back(i);

@@ -166,7 +166,9 @@ private:
   // Plans memory from the local program of the trace where it is what the pipeline would run.
   void memory(CollectiveTrace&& trace, const Module& prepared) {
     if (!trace.assumed.empty()) {
-      out_.noMemory = "the size " + trace.assumed[0] + " is not bound: add --dim " + trace.assumed[0] + "=N";
+      const std::string& size = trace.assumed[0];
+      out_.noMemory = "the size " + size + " is not bound, and costs assume " + size + " = " +
+                      std::to_string(kNominalSymbol) + ": add --dim " + size + "=N";
       return;
     }
     const StandardPipelineOptions options = flags_.pipeline(target_);

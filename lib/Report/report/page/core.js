@@ -40,6 +40,15 @@ function timeText(us) {
   if (us >= 1e3) return digits(us / 1e3) + " ms";
   return us >= 1 ? digits(us) + " µs" : digits(us * 1e3) + " ns";
 }
+// "149.31 µs to 149.38 µs": as many digits as tell the ends apart.
+function spanText(begin, us) {
+  const end = begin + us, largest = Math.max(begin, end);
+  if (us === 0 || timeText(begin) !== timeText(end)) return timeText(begin) + " to " + timeText(end);
+  const [scale, unit] = largest >= 1e6 ? [1e6, " s"] : largest >= 1e3 ? [1e3, " ms"] : largest >= 1 ? [1, " µs"] : [1e-3, " ns"];
+  for (let d = 1; d <= 9; ++d)
+    if ((begin / scale).toFixed(d) !== (end / scale).toFixed(d)) return (begin / scale).toFixed(d) + unit + " to " + (end / scale).toFixed(d) + unit;
+  return timeText(begin) + " to " + timeText(end);
+}
 function countText(n) {
   for (const [size, unit] of [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e4, "k"]])
     if (n >= size) return digits(n / (unit === "k" ? 1e3 : size)) + " " + unit;

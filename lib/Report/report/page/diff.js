@@ -219,14 +219,19 @@ function rowOfProblem(side, d) {
   return r < 0 ? "" : "r" + r;
 }
 const problemsOfRow = (side, r) => (doc[side].diagnostics || []).filter((d) => rowOfProblem(side, d) === "r" + r);
+// Of a program whose memory is known, beside one whose memory is not.
+function memoryLine(a, b) {
+  const one = (side) => el("td", {class: "r"}, side.peak_bytes === null ? "unknown" : bytesText(side.peak_bytes));
+  return (a.peak_bytes === null) === (b.peak_bytes === null) ? "" : el("tr", {}, el("td", {}, "memory at the peak"), one(a), one(b), el("td", {}), el("td", {}));
+}
 function totalsTable() {
   if (!doc.compares_costs) return el("div", {}, el("p", {class: "note"}, "A program does not compile: the texts are compared, costs are unknown, and statements with errors count as missing."), problems("a"), problems("b"), doc.budgets.map((x) => el("p", {class: "bad"}, "✗ " + x.message)));
   const a = doc.a.total, b = doc.b.total; // the first row is the sum of the three below it
   const line = (name, key, text) => a[key] === null || b[key] === null || a[key] === undefined || (!a[key] && !b[key]) ? "" : el("tr", {}, el("td", {}, name), el("td", {class: "r"}, text(a[key])), el("td", {class: "r"}, text(b[key])), change(a[key], b[key], text), el("td", {class: "r"}, key === "schedule_seconds" || same(a[key], b[key]) ? "" : percent(a[key], b[key]))); // of a remainder, a percentage means nothing
   return el("div", {}, el("h2", {}, "A device, per step"), el("div", {class: "wide"}, el("table", {}, el("tr", {}, el("th", {}, ""), el("th", {class: "r"}, "A"), el("th", {class: "r"}, "B"), el("th", {class: "r"}, "change"), el("th", {})),
     line("time of a step", "step_seconds", seconds), line("computation", "compute_seconds", seconds), line("communication, not overlapped", "exposed_seconds", seconds), line("fusion, overlap, waits", "schedule_seconds", seconds),
-    line("received", "received_bytes", bytesText), line("messages", "messages", (v) => v.toLocaleString("en")), line("memory at the peak", "peak_bytes", bytesText))),
-    doc.no_memory ? el("p", {class: "note"}, "Memory is unknown: " + doc.no_memory) : "", doc.complete ? "" : el("p", {class: "note"}, "A size or an iteration count is unknown before the run: costs are those of one iteration."),
+    line("received", "received_bytes", bytesText), line("messages", "messages", (v) => v.toLocaleString("en")), memoryLine(a, b) || line("memory at the peak", "peak_bytes", bytesText))),
+    doc.no_memory ? el("p", {class: "note"}, "Memory is unknown: " + doc.no_memory) : "", doc.complete ? "" : el("p", {class: "note"}, "Sizes or iteration counts are unknown before the run: a symbolic size counts as 1024, another unknown size as nothing, an unknown loop as one iteration."),
     doc.budgets.map((x) => el("p", {class: x.holds ? "note" : "bad"}, (x.holds ? "✓ " : "✗ ") + `limit of ${x.of}: ${x.limit}` + (x.holds ? " holds" : ": " + x.message) + (x.assumes ? ` (${x.assumes})` : ""))));
 }
 
@@ -252,6 +257,7 @@ collectivesPane.draw = (pane) => {
 const timePane = {id: "time", title: "Computation"};
 panes.push(timePane);
 timePane.draw = (pane) => {
+  if (!doc.compares_costs) { pane.append(el("p", {class: "note"}, "Times are unknown: a program does not compile.")); return; }
   if (!doc.computation.length) { pane.append(el("p", {class: "note"}, "The time of no statement changes.")); return; }
   pane.append(el("h2", {}, "Computation of one device"), el("div", {class: "wide"}, el("table", {}, el("tr", {}, el("th", {}), el("th", {}, "statement"), ["A", "B", "change"].map((t) => el("th", {class: "r"}, t))),
     doc.computation.slice(0, 300).map((c, i) => el("tr", {"data-k": keys("t" + i, causeKey(c)), tabindex: 0}, el("td", {}, c.cause === null ? "" : el("span", {class: "cause follows"}, c.cause + 1)), el("td", {class: "mono"}, c.what, el("span", {class: "note"}, " " + c.op + (c.count > 1 ? ` ×${c.count}` : ""))),
@@ -261,6 +267,7 @@ timePane.draw = (pane) => {
 const memoryPane = {id: "memory", title: "Memory"};
 panes.push(memoryPane);
 memoryPane.draw = (pane) => {
+  if (!doc.compares_costs) { pane.append(el("p", {class: "note"}, "Memory is unknown: a program does not compile.")); return; }
   if (doc.no_memory) { pane.append(el("p", {class: "note"}, "Memory is unknown: " + doc.no_memory)); return; }
   if (!doc.memory.length) { pane.append(el("p", {class: "note"}, "The buffers at the peak are the same.")); return; }
   pane.append(el("h2", {}, "Buffers that are live at the peak"), el("p", {class: "note"}, "Of the device that needs most. The peaks of A and B may be at different steps."), el("div", {class: "wide"}, el("table", {}, el("tr", {}, el("th", {}, "value"), ["A", "B", "change"].map((t) => el("th", {class: "r"}, t))),

@@ -77,7 +77,7 @@ function describe() {
     say(k.name, k.computes, plural(k.uses, "use"), timeText(k.us) + " each", bytesText(k.bytes), countText(k.flops) + " flops", el("span", {class: "link", on: {click: () => show("kernels")}}, "source"));
   } else if (key[0] === "s" && p.steps[id]) {
     const s = p.steps[id], of = shownSchedule().rows.filter((r) => r.index === id), measured = schedulePane.measured >= 0 && of.length ? plural(of.length, "measured execution") + ", " + timeText(of.reduce((sum, r) => sum + r.us, 0)) + " together" : "";
-    say(s.what + " " + s.value, s.kind !== "repeat" && kindText(s.what), s.kind === "repeat" ? plural(s.times, "iteration") : "", timeText(s.begin_us) + " to " + timeText(s.begin_us + s.us) + " (" + timeText(s.us) + ")", measured,
+    say(s.what + " " + s.value, s.kind !== "repeat" && kindText(s.what), s.kind === "repeat" ? plural(s.times, "iteration") : "", spanText(s.begin_us, s.us) + " (" + timeText(s.us) + ")", measured,
       s.kind === "communicate" && (s.exposed_us > 0 ? timeText(s.exposed_us) + " exposed: the device waits" : "overlapped"), lineLink(s.line, s.own_line), s.collective >= 0 && chip(s.collective));
   } else if (key[0] === "b" && p.buffers[id]) {
     const b = p.buffers[id];
