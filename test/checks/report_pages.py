@@ -27,12 +27,13 @@ func @main(%x: f32[2, 3, 32, 16] @m{_, _, h, _}, %w: f32[8, 3, 3, 3]) -> (%y: f3
 }
 """
 WRONG = "mesh @m = [d=2]\n\nfunc @main(%x: f32[4, 8] @m{d, _}, %w: f32[9, 2]) -> (%y: f32[4, 2]) {\n  %y = matmul %x, %w\n  return %y\n}\n"
+HALF = CONV.replace("%y = relu %c", "%y = reluu %c")
 # Two programs, or two meshes of one.
 DIFFS = {
     "mesh": ["mlp.dt", "--b", "--mesh pod=dp:4,tp:1"],
     "models": ["gpt.dt", "pipeline.dt"],
     "equal": ["conv.dt", "conv.dt"],
-    "wrong": ["conv.dt", "wrong.dt"],
+    "wrong": ["conv.dt", "half.dt"],
     "contract": ["conv.dt", "contract.dt"],
 }
 # What errors of scripts are collected in, before the page's own script.
@@ -73,6 +74,7 @@ def check(context):
         folder = Path(folder)
         (folder / "conv.dt").write_text(CONV)
         (folder / "wrong.dt").write_text(WRONG)
+        (folder / "half.dt").write_text(HALF)
         (folder / "contract.dt").write_text(CONV.replace(" {", ' {comm = ["none"]} {', 1))
         for name, flags in MODELS.items():
             (folder / f"{name}.dt").write_text(subprocess.run([dtc, "model", *flags.split()], capture_output=True, text=True, check=True).stdout)

@@ -129,8 +129,32 @@ void StatementReader::op(OpId o) {
   place(m_[o].loc);
   for (uint32_t k = 0; k < m_[o].numRegions; ++k) {
     for (ValueId v : m_[m_.region(o, k)].args) of_[v.index] = index;
+    carried(o, k);
     block(m_.region(o, k));
   }
+  carriedOut(o);
+}
+
+// An argument of a loop's body is what it starts from, so that carried values are not one.
+void StatementReader::carried(OpId o, uint32_t region) {
+  const RegionKind kind = m_.record(o).regions;
+  if (kind != RegionKind::For && kind != RegionKind::While) return;
+  const std::vector<ValueId>& args = m_[m_.region(o, region)].args;
+  const size_t firstArg = kind == RegionKind::For ? 1 : 0, firstStart = kind == RegionKind::For ? 2 : 0;
+  for (size_t i = firstArg; i < args.size(); ++i)
+    if (const size_t k = firstStart + i - firstArg; k < m_[o].numOperands)
+      if (const int32_t start = of(m_.operand(o, static_cast<uint32_t>(k))); start >= 0)
+        of_[args[i].index] = start;
+}
+
+// A result of a loop is what its body yields last, if that is made in the body.
+void StatementReader::carriedOut(OpId o) {
+  const RegionKind kind = m_.record(o).regions;
+  if (kind != RegionKind::For && kind != RegionKind::While) return;
+  const int32_t loop = statements_.at(o);
+  const std::vector<ValueId>& yields = m_[m_.region(o, m_[o].numRegions - 1)].yields;
+  for (uint32_t r = 0; r < std::min<size_t>(m_[o].numResults, yields.size()); ++r)
+    if (of(yields[r]) > loop) of_[m_.result(o, r).index] = of(yields[r]);
 }
 
 void StatementReader::readOperands(OpId o, SnapshotStatement& s) const {

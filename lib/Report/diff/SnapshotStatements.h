@@ -35,6 +35,8 @@ private:
   [[nodiscard]] int32_t of(ValueId v) const { return v.index < of_.size() ? of_[v.index] : -1; }
   [[nodiscard]] std::string annotation(ShardingId, ValueId) const;
   void readOperands(OpId, SnapshotStatement&) const;
+  void carried(OpId loop, uint32_t region);
+  void carriedOut(OpId loop);
   void place(SourceRange);
 
   const Module& m_;

@@ -105,7 +105,7 @@ bool StatementDiff::affected(size_t node) const {
          a->attributes != b->attributes;
 }
 
-// The nodes that its sharding was propagated from, then its operands.
+// The nodes that its sharding was propagated from, if it changed, then its operands.
 std::vector<size_t> StatementDiff::sourcesOf(size_t node) const {
   std::vector<size_t> out;
   const auto add = [&](const std::vector<int32_t>& statements, bool inB) {
@@ -115,8 +115,9 @@ std::vector<size_t> StatementDiff::sourcesOf(size_t node) const {
     }
   };
   const SnapshotStatement *a = compiled_.inA(node), *b = compiled_.inB(node);
-  if (b) add(b->from, true);
-  if (a) add(a->from, false);
+  const bool resharded = !a || !b || !equal_(a->sharding, b->sharding);
+  if (b && resharded) add(b->from, true);
+  if (a && resharded) add(a->from, false);
   if (b) add(b->operands, true);
   if (a) add(a->operands, false);
   return out;
