@@ -168,6 +168,7 @@ FusionForm fusionFormOf(Module& m, OpId o) {
     return form;
   }
   reductionForm(m, o, form);
+  form.library &= form.contracts; // an einsum that sums nothing is a product of elements
   form.window = form.contracts && isConvolution(record) && isFloat(m.typeOf(m.result(o)).dtype);
   if (form.reduces || form.contracts) return form;
   form.slices = one && isSlice(form.rule);
