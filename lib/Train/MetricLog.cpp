@@ -6,6 +6,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <utility>
 
 namespace dtc {
@@ -32,6 +33,7 @@ static std::string linesUntil(const std::string& text, int64_t steps) {
 
 Result<std::unique_ptr<MetricLog>> MetricLog::open(const std::string& path, int64_t steps) {
   struct stat info;
+  const bool exists = lstat(path.c_str(), &info) == 0;
   const bool regular = stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
   if (steps > 0 && regular) {
     DTC_TRY(const auto file, InputFile::open(path));
@@ -40,11 +42,13 @@ Result<std::unique_ptr<MetricLog>> MetricLog::open(const std::string& path, int6
   }
   std::FILE* const file = std::fopen(path.c_str(), steps > 0 ? "ae" : "we");
   if (!file) return cannotWrite(path);
-  return std::unique_ptr<MetricLog>(new MetricLog(path, file));
+  return std::unique_ptr<MetricLog>(new MetricLog(path, file, !exists));
 }
 
 MetricLog::~MetricLog() {
   if (file_) std::fclose(file_);
+  struct stat info;
+  if (created_ && stat(path_.c_str(), &info) == 0 && info.st_size == 0) unlink(path_.c_str());
 }
 
 Status MetricLog::add(const std::string& line) {

@@ -325,8 +325,7 @@ Status Execution::runTraining() {
     if (Status s = training_->finish(); !s) return endTogether(s);
     if (verdict == Training::Verdict::Failed)
       return endTogether(machineError("a checkpoint was not written"));
-    env_.err("note: stopped by a signal after step " + std::to_string(i + 1) +
-             ", with a checkpoint: --resume goes on from it\n");
+    reportStopped(env_, i + 1);
     return Ok{};
   }
   return endTogether(training_->finish());
@@ -587,6 +586,7 @@ static Result<int> executeEntries(Environment& env, const RunOptions& given, Job
 
 Result<int> executeProgram(Environment& env, const RunOptions& o) {
   if (Status s = checkFlags(o); !s) return s.error();
+  warnIfAlone(env, o);
   if (!o.inProcesses()) return executeEntries(env, o, nullptr);
   DTC_TRY(const auto job, Job::open(env, o.commTimeout, o.comm));
   const bool typed = o.program.file == "-" && job->processes().size() > 1;

@@ -41,6 +41,8 @@ struct RunOptions {
 [[nodiscard]] Status checkWrittenFolders(const RunOptions& o);
 // Error (Usage): the devices of the mesh cannot be shared equally by the processes, or not as asked.
 [[nodiscard]] Status checkProcesses(const RunOptions& o, int64_t numDevices, int64_t numProcesses);
+// Prints a warning if a launcher has started several processes, and no --comm is given.
+void warnIfAlone(Environment& env, const RunOptions& o);
 // Prints a note for each flag that has no effect on the selected backend.
 void noteUnusedFlags(Environment& env, const RunOptions& o);
 [[nodiscard]] Result<int> executeProgram(Environment& env, const RunOptions& o);

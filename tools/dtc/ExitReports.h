@@ -6,6 +6,9 @@
 
 namespace dtc {
 
+// In place of a code: a signal has stopped a training run, and its checkpoint is complete.
+inline constexpr int kReportStopped = -1;
+
 // Called at the end of `dtc run`. Does nothing unless `dtc launch` on this host has started it.
 void reportExit(int code);
 
@@ -14,7 +17,7 @@ class ExitReports : NonCopyable {
 public:
   ExitReports(); // if the file cannot be created, nothing is reported
   ~ExitReports();
-  [[nodiscard]] std::vector<int> take(); // exit codes since the last call
+  [[nodiscard]] std::vector<int> take(); // codes since the last call
 
 private:
   std::string path_;

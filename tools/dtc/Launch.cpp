@@ -80,9 +80,16 @@ public:
       DTC_TRY(const Attempt attempt, launcher_.run(words));
       if (attempt.code == 0) return kExitDone;
       const std::string how = howText(attempt);
-      if (attempt.stopped) return ended(attempt, how + " after a signal to stop");
+      const std::vector<int> reports = reports_.take();
+      if (attempt.stopped && has(reports, kReportStopped))
+        return note(how + " after a signal to stop, with a checkpoint"), kExitDone;
       const bool wrong = attempt.code == kExitInput || attempt.code == kExitUsage;
-      const bool own = wrong && isStarter(words[0]) && !reportsWrong();
+      // No process has found the program or the command line to be wrong.
+      const bool own = wrong && isStarter(words[0]) && !has(reports, kExitInput) && !has(reports, kExitUsage);
+      if (attempt.stopped) {
+        note(how + " after a signal to stop");
+        return own ? kExitMachine : codeOf(attempt);
+      }
       // The program or the command line is wrong, and would be in the next attempt.
       if ((wrong && !own) || attempt.code == kExitBug)
         return ended(attempt, how + ", which no restart changes");
@@ -100,11 +107,13 @@ private:
   void note(const std::string& text) { env_.err("note: " + text + "\n"); }
   Result<int> ended(const Attempt& attempt, const std::string& how) {
     note(how);
-    return attempt.code > 128 ? kExitMachine : attempt.code; // killed
+    return codeOf(attempt);
   }
-  // Whether a process of the attempt has found the program or the command line to be wrong.
-  [[nodiscard]] bool reportsWrong() {
-    return std::ranges::any_of(reports_.take(), [](int c) { return c == kExitInput || c == kExitUsage; });
+  static int codeOf(const Attempt& attempt) {
+    return attempt.code > 128 ? kExitMachine : attempt.code;
+  } // killed
+  static bool has(const std::vector<int>& reports, int code) {
+    return std::ranges::find(reports, code) != reports.end();
   }
   static std::string howText(const Attempt& attempt) {
     char seconds[32];

@@ -54,6 +54,17 @@ bool RunOptions::inProcesses() const {
   return comm == "mpi" || (comm == "nccl" && transportOfLauncher() != ProcessTransport::None);
 }
 
+void warnIfAlone(Environment& env, const RunOptions& o) {
+  const LaunchedProcess process = launchedProcess();
+  if (!o.comm.empty() || process.size < 2 || process.rank > 0) return; // rank 0 warns for all
+  const bool byTorchrun = process.launcher == std::string_view("torchrun");
+  env.err("warning: each of the " + std::to_string(process.size) + " processes of " + process.launcher +
+          " runs the whole program alone: " +
+          (o.backend == "cuda" ? "add --comm nccl\n"
+           : byTorchrun        ? "start them by mpirun, and add --comm mpi\n"
+                               : "add --comm mpi\n"));
+}
+
 Status checkProcesses(const RunOptions& o, int64_t numDevices, int64_t numProcesses) {
   if (Status s = checkShares(numDevices, numProcesses); !s) return s;
   if (o.devicesPerProcess && o.devicesPerProcess * numProcesses != numDevices)

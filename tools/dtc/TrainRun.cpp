@@ -1,5 +1,6 @@
 #include "TrainRun.h"
 #include "CommandLine.h"
+#include "ExitReports.h"
 #include "Interrupt.h"
 
 #include <algorithm>
@@ -53,6 +54,12 @@ std::string resumedText(const Training& t, bool complete) {
   if (!t.resumed()) return "";
   return "note: resumed after step " + std::to_string(t.firstStep()) +
          (complete ? "; all steps have been taken: there is nothing to run\n" : "\n");
+}
+
+void reportStopped(Environment& env, int64_t steps) {
+  env.err("note: stopped by a signal after step " + std::to_string(steps) +
+          ", with a checkpoint: --resume goes on from it\n");
+  reportExit(kReportStopped);
 }
 
 Error nanError(const Training& t, int64_t step) {

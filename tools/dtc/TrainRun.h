@@ -13,6 +13,9 @@ namespace dtc {
 // "note: resumed after step 6"; empty if it was not resumed. `complete`: all steps have been taken.
 [[nodiscard]] std::string resumedText(const Training&, bool complete);
 
+// Reports that a signal has stopped the run after `steps` steps; their checkpoint is complete.
+void reportStopped(Environment&, int64_t steps);
+
 // --- A NaN in training ---
 [[nodiscard]] Error nanError(const Training&, int64_t step); // the report of it, in step `step` (from 0)
 // Takes the steps before step `step` again, from the last checkpoint on. Returns the first that makes a NaN, or `step`;

@@ -19,7 +19,7 @@ public:
   // Lines go to `print` instead of a file.
   using Print = std::function<Status(const std::string&)>;
   explicit MetricLog(Print print) : print_(std::move(print)) {}
-  ~MetricLog();
+  ~MetricLog(); // removes the file if open() created it and it is empty, as after an error of its first line
 
   // Adds a line, and passes it on to the system.
   [[nodiscard]] Status add(const std::string& line);
@@ -27,9 +27,11 @@ public:
   [[nodiscard]] Status close();
 
 private:
-  MetricLog(std::string path, std::FILE* file) : path_(std::move(path)), file_(file) {}
+  MetricLog(std::string path, std::FILE* file, bool created)
+      : path_(std::move(path)), file_(file), created_(created) {}
   std::string path_;
   std::FILE* file_ = nullptr;
+  bool created_ = false; // by open()
   Print print_;
 };
 

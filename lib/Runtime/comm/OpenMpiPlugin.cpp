@@ -43,6 +43,23 @@ ProcessTransport transportOfLauncher() {
   return std::getenv("RANK") && size && !one ? ProcessTransport::Tcp : ProcessTransport::None;
 }
 
+LaunchedProcess launchedProcess() {
+  const auto number = [](const char* variable) {
+    const char* value = std::getenv(variable);
+    return value ? std::atoi(value) : -1;
+  };
+  struct Variables {
+    const char *launcher, *rank, *size;
+  };
+  constexpr Variables kKnown[] = {{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                  {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
+                                  {"mpirun", "PMI_RANK", "PMI_SIZE"},
+                                  {"torchrun", "RANK", "WORLD_SIZE"}};
+  for (const Variables& v : kKnown)
+    if (number(v.rank) >= 0 && number(v.size) > 1) return {v.launcher, number(v.rank), number(v.size)};
+  return {};
+}
+
 Status checkSrun() {
   const char* count = std::getenv("SLURM_STEP_NUM_TASKS");
   if (!count || std::atoi(count) <= 1) return Ok{};

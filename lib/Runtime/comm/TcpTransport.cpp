@@ -129,7 +129,12 @@ Status joinOthers(State& s) {
   constexpr std::chrono::seconds kGrace(1); // of the store, which answers at once
   const std::string store = "the store at " + o.address + ":" + std::to_string(o.port);
   if (o.rank == 0 && !o.hosted) {
-    DTC_TRY(s.server, TcpStoreServer::start(o.port));
+    auto server = TcpStoreServer::start(o.port);
+    if (!server)
+      return machineError(server.error().message +
+                          "; if torch.distributed serves its store there, join with dtc "
+                          "first, and then give init_process_group a TCPStore(…, is_master=False)");
+    s.server = *std::move(server);
   }
   DTC_TRY(auto keys, TcpStore::connect(o.address, o.port, deadline));
   DTC_TRY(const auto listener, listenTcp(0));

@@ -48,6 +48,14 @@ enum class ProcessTransport : uint8_t { None, Mpi, Tcp };
 // with PMI; else TCP if torchrun's RANK and WORLD_SIZE are set.
 [[nodiscard]] ProcessTransport transportOfLauncher();
 
+// This process among those of its launcher, by the launcher's variables. The batch script of Slurm, which has variables
+// for the processes that srun is to start, is alone.
+struct LaunchedProcess {
+  const char* launcher = ""; // "mpirun", "srun", "torchrun"
+  int rank = 0, size = 1;
+};
+[[nodiscard]] LaunchedProcess launchedProcess();
+
 class Processes {
 public:
   // Starts MPI in a thread of its own. `timeoutSeconds`: after this time in one exchange the run fails.
