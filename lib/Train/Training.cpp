@@ -117,7 +117,9 @@ Status Training::openFolder() {
     DTC_TRY(newest, leadFolder(folder));
   }
   if (o_.processes) {
+    o_.processes->stage("the opening of the checkpoint folder");
     DTC_TRY(const auto all, o_.processes->round(newest));
+    o_.processes->stage("the comparison of the state with its checkpoint");
     newest = all[0];
   }
   auto group =
@@ -266,6 +268,7 @@ Result<Training::Verdict> Training::after(Executable& executable, int64_t step, 
   if (!logged_ || (writer_ && !writer_->failed())) bits |= Failed;
   if (writer_ && o_.checkpointWanted()) bits |= Wanted;
   if (o_.processes) {
+    o_.processes->stage("the end of step " + std::to_string(steps));
     DTC_TRY(bits, o_.processes->combine(bits));
   }
   bool nan = bits & Nan;
@@ -283,6 +286,7 @@ Result<Training::Verdict> Training::after(Executable& executable, int64_t step, 
   if (!nan && writer_ && (due(o_.checkpointEvery) || (bits & Wanted))) {
     if (bits & Wanted) wanted_ = steps;
     DTC_TRY(auto state, stateOf(executable));
+    if (o_.processes) o_.processes->stage("the checkpoint of step " + std::to_string(steps));
     DTC_TRY(nan, any(hasNanIn(state))); // a run does not resume from a state with NaN
     if (!nan && !writer_->submit(manifestAt(steps), std::move(state))) return Verdict::Failed;
   }
@@ -294,6 +298,7 @@ Status Training::finish() {
   const Status closed = log_ ? log_->close() : Status(Ok{});
   const Status logged = logged_ ? closed : logged_;
   const Status own = written ? logged : written;
+  if (o_.processes) o_.processes->stage("the end of the training run");
   DTC_TRY(const bool failed, any(!own));
   return own && failed ? Status(machineError("another process could not write")) : own;
 }

@@ -210,6 +210,13 @@ def messages(runs):
     code, out, err = runs.mpirun("-n", 1, *train, ":", "-n", 1, *train, "--checkpoint", folder / "c")
     differs = r"rank 0 on \S+ no further argument\n +rank 1 on \S+ argument: --checkpoint\n"  # which begins with a round
     runs.expect("a checkpoint of one process", code == 2 and re.search(differs, err), f"code {code}\n{err}")
+    for flags in (["--checkpoint", "c"], ["--output", "x=x.npy"]):
+        both = [*train, *flags]
+        code, out, err = runs.mpirun("-n", 1, "-wdir", folder / "one", *both, ":", "-n", 1, "-wdir", folder / "two", *both)
+        differs = rf"rank 0 on \S+ {flags[0]}: \S+ in \S+/one\n +rank 1 on \S+ {flags[0]}: \S+ in \S+/two\n"
+        runs.expect(f"{flags} in two folders", code == 2 and re.search(differs, err), f"code {code}\n{err}")
+    code, out, err = runs.mpirun("-n", 2, runs.context.dtc, "run", folder / "carry.dt", "--input", "x=zeros")
+    runs.expect("each alone", code == 0 and err.count("warning: each of the 2 processes of mpirun runs the whole program alone") == 1, f"code {code}\n{err}")
     code, out, err = runs.dtc(2, "carry.dt", "--input", "x=zeros", "--loop", 50, "--log", "/dev/full", "--comm-dump", "log.json")
     runs.expect("a full log", (folder / "log-0.json").exists() and code == 3 and err.count("error:") == 1 and "cannot write '/dev/full'" in err, f"code {code}\n{err}")
     (folder / "data.dt").write_text("""mesh @m = [d=2]

@@ -15,6 +15,7 @@ Status ResultCollection::gather(Executable& executable, const std::vector<const 
   if (!job_) return Ok{};
   for (const RunResult* r : needed) whole_[static_cast<size_t>(r - results_.all.data())] = true;
   const auto divides = [&](const std::string& output) { return results_.divides(output); };
+  job_->processes().stage("the gathering of results");
   // By the file system of process 0.
   DTC_TRY(const uint8_t undivided,
           job_->processes().combine(leads() && !std::ranges::all_of(outputs_, divides)));

@@ -588,7 +588,7 @@ Result<int> executeProgram(Environment& env, const RunOptions& o) {
   if (Status s = checkFlags(o); !s) return s.error();
   warnIfAlone(env, o);
   if (!o.inProcesses()) return executeEntries(env, o, nullptr);
-  DTC_TRY(const auto job, Job::open(env, o.commTimeout, o.comm));
+  DTC_TRY(const auto job, Job::open(env, o.commTimeout, o.comm, writtenFolders(o)));
   const bool typed = o.program.file == "-" && job->processes().size() > 1;
   const Result<int> code = typed ? usageError("with --comm " + o.comm +
                                               ", only one process can read standard input: give the "

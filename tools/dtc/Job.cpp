@@ -18,14 +18,17 @@ static std::string argumentsOf(const Environment& env) {
   return lines + "no further argument\n";
 }
 
-Result<std::unique_ptr<Job>> Job::open(Environment& env, double timeoutSeconds, const std::string& comm) {
+Result<std::unique_ptr<Job>> Job::open(Environment& env, double timeoutSeconds, const std::string& comm,
+                                       const std::string& folders) {
   const ProcessTransport by = comm == "mpi" ? ProcessTransport::Mpi : transportOfLauncher();
   DTC_TRY(auto processes, Processes::open(timeoutSeconds, true, by));
   env.connected = true;
   if (processes->rank() != 0) env.mute();
   std::unique_ptr<Job> job(new Job(std::move(processes), by));
+  job->processes_->stage("the comparison of arguments");
   // With other flags, the rounds until start() would be others, too.
-  if (Status s = job->agree(argumentsOf(env)); !s) return s.error();
+  if (Status s = job->agree(argumentsOf(env) + folders); !s) return s.error();
+  job->processes_->stage("the compilation and the inputs");
   return job;
 }
 
@@ -60,8 +63,10 @@ Status Job::agree(const std::string& document) {
 
 Status Job::start(const Module& scheduled, const std::string& files, Communicator& communicator) {
   const std::string program = numberedLines(scheduled.source.name, scheduled.source.text);
+  processes_->stage("the comparison of programs and files, after the compilation and the inputs");
   if (Status s = agree(files + program + printModule(scheduled)); !s) return s;
   if (Status s = communicator.synchronizeClocks(); !s) return s;
+  processes_->stage("the run");
   phase_ = Phase::Running;
   return Ok{};
 }
@@ -89,6 +94,7 @@ void Job::abort(Environment& env, int code) {
 }
 
 int Job::finish(Environment& env, int code) {
+  if (phase_ == Phase::Ran && code == 0) processes_->stage("the end of the run");
   if (phase_ == Phase::Running && code != 0) { // others wait in a collective
     if (processes_->failure()) processes_->fail(code, withoutKind(env.mutedErrors()));
     abort(env, code);

@@ -11,9 +11,10 @@ namespace dtc {
 
 class Job {
 public:
-  // From now on, processes other than 0 write nothing. Error (Usage): the processes have other versions or arguments.
+  // From now on, processes other than 0 write nothing. `folders`: a line for each file that they
+  // write together. Error (Usage): the processes have other versions, arguments or folders.
   [[nodiscard]] static Result<std::unique_ptr<Job>> open(Environment&, double timeoutSeconds,
-                                                         const std::string& comm);
+                                                         const std::string& comm, const std::string& folders);
 
   [[nodiscard]] Processes& processes() { return *processes_; }
   [[nodiscard]] bool speaks() const { return processes_->rank() == 0; }

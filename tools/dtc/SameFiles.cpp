@@ -8,6 +8,22 @@
 
 namespace dtc {
 
+// Of an absolute path, hosts may have other names for the folder.
+std::string writtenFolders(const RunOptions& o) {
+  std::string lines;
+  const auto add = [&](const char* flag, const std::string& path) {
+    std::error_code unknown;
+    if (!path.empty() && std::filesystem::path(path).is_relative())
+      lines +=
+          std::string(flag) + ": " + path + " in " + std::filesystem::current_path(unknown).string() + "\n";
+  };
+  add("--checkpoint", o.train.checkpoint);
+  for (const std::string& output : o.outputs)
+    if (!output.ends_with(".npz"))
+      add("--output", output.substr(output.find('=') + 1)); // all of it without '='
+  return lines;
+}
+
 Result<std::string> filesText(const RunOptions& o, std::span<const TensorSource> sources) {
   std::set<std::string> paths;
   for (const TensorSource& s : sources)

@@ -44,6 +44,7 @@ Status ProcessGroup::usable() const {
 // All processes see the same words, and decide alike.
 Status ProcessGroup::agree(const std::string& what, const Status& mine) {
   if (Status s = usable(); !s) return mine ? s : mine;
+  processes_->stage(what);
   constexpr uint64_t kProblem = 1; // the lowest bit
   const uint64_t word = (hashOfText(what) & ~kProblem) | (mine ? 0 : kProblem);
   DTC_TRY(const auto words, processes_->allGather(word, what));
@@ -59,7 +60,8 @@ Status ProcessGroup::agree(const std::string& what, const Status& mine) {
     return ended(nameOf(leaves) + " has ended, but " + nameOf(stays) + " is at " + *stays);
   if (!alike)
     return usageError("the processes do not make the same call" + firstDifference(*processes_, texts));
-  if (!mine) return mine;
+  const bool all = std::ranges::all_of(words, [](uint64_t w) { return (w & kProblem) != 0; });
+  if (!mine) return all ? mine : Status(errorIn(textOf(mine.error()), processes_->name(rank_)));
   const auto at = std::ranges::find_if(words, [](uint64_t w) { return (w & kProblem) != 0; });
   const auto text = texts.begin() + (at - words.begin());
   return errorIn(*text, nameOf(text));

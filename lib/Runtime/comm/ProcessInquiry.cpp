@@ -13,6 +13,19 @@ int ProcessInquiry::firstAnswer() const {
   return static_cast<int>(first - answers.begin());
 }
 
+std::string ProcessInquiry::note(int rank, const std::function<std::string(int)>& nameOf) const {
+  const auto waits = [](const auto& a) { return a && !a->empty(); };
+  const auto first = std::ranges::find_if(answers, waits);
+  if (first - answers.begin() != rank) return ""; // it writes the note
+  std::string late;
+  for (size_t r = 0; r < answers.size(); ++r)
+    if (!waits(answers[r])) late += (late.empty() ? "" : ", ") + nameOf(static_cast<int>(r));
+  if (late.empty()) return "";
+  return "note: " + reason + ": " + nameOf(rank) + " waits at " +
+         first->value().substr(first->value().find(' ') + 1) + ", to which " + late +
+         " has not come, but answers\n";
+}
+
 std::string ProcessInquiry::diagnosis(const std::function<std::string(int)>& nameOf, bool terminated,
                                       bool onDevices) const {
   std::string silent, late, waits;
@@ -30,6 +43,7 @@ std::string ProcessInquiry::diagnosis(const std::function<std::string(int)>& nam
     waits += "\n  " + nameOf(r) + " waits for rank" + (several ? "s " : " ") + peers + " at " +
              own->substr(space + 1);
   }
+  if (!silent.empty() && terminated) return "no answer from " + silent + "; " + reason + waits;
   if (!silent.empty()) return reason + ": no answer from " + silent + waits;
   if (terminated) return reason; // in the middle of its work
   if (!late.empty())

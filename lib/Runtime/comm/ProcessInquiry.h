@@ -18,6 +18,8 @@ struct ProcessInquiry {
 
   [[nodiscard]] bool isComplete() const;
   [[nodiscard]] int firstAnswer() const; // the first rank that has answered
+  // One line about those that answer, but have not come; "" if another process than `rank` writes it, or all have come.
+  [[nodiscard]] std::string note(int rank, const std::function<std::string(int)>& nameOf) const;
   // The reason, and which processes do not answer, have not come to the collective, or wait for which.
   // `nameOf`: "rank 2 on node7". `onDevices`: this process waits for its devices.
   [[nodiscard]] std::string diagnosis(const std::function<std::string(int)>& nameOf, bool terminated,

@@ -104,6 +104,10 @@ Result<std::vector<uint64_t>> allGatherWords(Processes& processes, const Process
   return all;
 }
 
+std::string failureText(int code, const std::string& why) {
+  return std::string(1, kFailure) + std::to_string(code) + " " + why;
+}
+
 int exitCodeOf(const Error& e) { return e.kind == Error::Input ? 1 : e.kind == Error::Usage ? 2 : 3; }
 
 Error errorOf(const std::string& text, const std::string& process) {

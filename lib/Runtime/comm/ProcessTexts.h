@@ -15,7 +15,9 @@ namespace dtc {
 // The bits that are set in some process.
 [[nodiscard]] Result<uint8_t> combineBits(Processes&, const ProcessChannel&, uint8_t bits);
 
-// A failure as a text, "1 'expect_close': …", which begins with an exit code.
+// A failure as a text, "!1 'expect_close': …", with an exit code; for errorOf() without its first byte.
+inline constexpr char kFailure = '!';
+[[nodiscard]] std::string failureText(int code, const std::string& why);
 [[nodiscard]] int exitCodeOf(const Error& error);
 [[nodiscard]] Error errorOf(const std::string& text, const std::string& process);
 

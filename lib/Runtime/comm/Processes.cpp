@@ -35,15 +35,9 @@ constexpr int64_t kAwakeNs = 200'000; // of the progress thread, after its last 
 constexpr int64_t kTellNs = 200'000'000;
 constexpr int kOwnTag = 0; // of rounds; those of the background have maxTag
 
-constexpr char kQuestion = '?', kAnswer = '=', kFailure = '!',
-               kEnd = '#'; // the first byte of a control message
+constexpr char kQuestion = '?', kAnswer = '=', kEnd = '#'; // the first byte of a control message
 
 std::atomic<bool> terminated{false}; // by SIGTERM
-
-// "!1 'expect_close': …"
-std::string failureText(int code, const std::string& why) {
-  return std::string(1, kFailure) + std::to_string(code) + " " + why;
-}
 
 } // namespace
 
@@ -65,7 +59,7 @@ struct Processes::Impl {
   std::optional<Wait> deviceWait;
   std::optional<std::string> suspicion;
   int speaker = 0;
-  ProcessChannel own{kOwnTag, "a round of all processes"}, background{0, "the writing of a checkpoint"};
+  ProcessChannel own{kOwnTag, "the start"}, background{0, "the writing of a checkpoint or results"};
   std::optional<int> abortCode;
   std::optional<Error> failed;
   std::atomic<bool> hasFailed{false}, endsInOrder{false};
@@ -302,15 +296,18 @@ void Processes::Impl::watch() {
     if (now < inquiry.endNs && !complete) return;
     inquiry.active = false;
     ProcessExchange* x = oldest();
+    const auto nameOf = [this](int of) { return name(of); };
     if (complete && terminated && endsInOrder) {
       terminated = false;
       return;
     }
     if (x && x->patient && complete && !terminated && !waitOnDevices() && !inquiry.certain) {
+      const std::string note = x->noted ? "" : inquiry.note(rank, nameOf);
+      x->noted |= !note.empty();
+      (void)std::fputs(note.c_str(), stderr);
       x->startNs = now;
       return;
     }
-    const auto nameOf = [this](int of) { return name(of); };
     return endRun(inquiry.firstAnswer(),
                   inquiry.certain && complete
                       ? name(rank) + ": " + inquiry.reason
@@ -476,6 +473,8 @@ const std::string& Processes::host(int rank) const { return impl_->hosts[static_
 const std::string& Processes::version() const { return impl_->version; }
 std::string Processes::name(int rank) const { return impl_->name(rank); }
 
+void Processes::stage(std::string what) { impl_->own.where = std::move(what); }
+
 void Processes::start(ProcessExchange& exchange) {
   {
     const std::lock_guard lock(impl_->mutex);
@@ -574,9 +573,7 @@ Result<std::vector<std::string>> Processes::backgroundRound(const Result<std::st
   const auto text = mine ? "+" + *mine : failureText(exitCodeOf(mine.error()), mine.error().message);
   DTC_TRY(auto texts, allGatherTexts(*this, impl_->background, text));
   for (size_t r = 0; r < texts.size(); ++r) {
-    if (texts[r].starts_with(kFailure))
-      return static_cast<int>(r) == impl_->rank ? mine.error()
-                                                : errorOf(texts[r].substr(1), name(static_cast<int>(r)));
+    if (texts[r].starts_with(kFailure)) return errorOf(texts[r].substr(1), name(static_cast<int>(r)));
     texts[r].erase(0, 1);
   }
   return texts;

@@ -26,7 +26,7 @@ struct ProcessExchange {
   int tag = 0; // in [1, maxTag]
   std::vector<ProcessMessage> messages;
   const std::string* where = nullptr; // the collective, for reports: "gpt.dt:12: 'all_reduce'"
-  bool patient = false;               // may wait without limit for a process that answers
+  bool patient = false;               // may wait without limit for a process that answers, with a note
   // Called by the progress thread when all messages are done, or when a process has failed.
   void (*done)(void* self) = nullptr;
   void* self = nullptr;
@@ -34,6 +34,7 @@ struct ProcessExchange {
   uint32_t open = 0; // messages that are not done
   uint32_t slot = 0;
   int64_t startNs = 0;
+  bool noted = false; // on stderr, that a process has not come
 };
 
 // What the exchanges of one thread of each process share.
@@ -75,6 +76,8 @@ public:
   [[nodiscard]] const std::string& version() const; // of the MPI library
   [[nodiscard]] std::string name(int rank) const;   // "rank 2 on node7"
 
+  // What the rounds from now on are for, in reports of a stall: "the end of step 12". Not during a round.
+  void stage(std::string what);
   // Starts the messages; `exchange` stays valid until it is done. By any thread.
   void start(ProcessExchange& exchange);
   // Starts the messages and waits for them. The error is failure().
