@@ -574,7 +574,9 @@ Status performHostOp(Module& m, const Program& program, Backend& backend, const 
           return s;
         continue;
       }
-      const std::string where = " (" + device + backend.communicator().ofProcess(p) + ")";
+      const bool scalar = mine.empty() || mine[0].shape().empty();
+      const std::string where = " (" + device + backend.communicator().ofProcess(p) +
+                                (scalar ? ")" : "; the index is local to the device)");
       return Error{held.error().kind, held.error().message + (device.empty() ? "" : where)};
     }
     const std::string begin = device.empty() ? "" : device + ": ";
