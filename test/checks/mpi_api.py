@@ -90,6 +90,10 @@ def errors(runs, backend="cpu"):
     expected = ["compile 0, run 2, compile 0, run 0, leave 0", "compile 0, compile 2, compile 0, run 0, leave 0"]
     runs.expect(f"other calls, {backend}", code == 0 and [calls_of(out, r)[0] for r in (0, 1)] == expected and len(re.findall(both, out)) == 2,
                 f"code {code}\n{out}{err}")
+    code, out, err = runs.mpirun("-n", 2, binary, "slow", 1, backend)
+    told = re.search(r"^note: no progress for \d s: rank 0 on \S+ waits at the run of p.dt \(program \d\), to which rank 1 on \S+ has not come, but answers$", err, re.M)
+    good = [calls_of(out, r)[0] for r in (0, 1)] == ["compile 0, run 0, leave 0"] * 2
+    runs.expect(f"a process that is late, {backend}", code == 0 and good and told and err.count("note:") == 1, f"code {code}\n{out}{err}")
     _, out, err = runs.mpirun("-n", 2, binary, "exit", 60, backend)
     why = r"rank 0 on \S+ has ended, but rank 1 on \S+ is at the run of p.dt"
     calls, messages = calls_of(out, 1)
