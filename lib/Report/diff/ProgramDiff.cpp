@@ -119,7 +119,7 @@ private:
     const std::string kind = c.kind + "|" + c.axes + "|";
     // An op that communicates itself is not what reshards its result.
     const bool inside = out_.comparesStatements && c.from.empty() && c.to.empty();
-    const std::string reason = nodesKey(c, inB) + (inside ? "|inside" : "");
+    std::string reason = nodesKey(c, inB) + (inside ? "|inside" : "");
     switch (pass) {
     case 0: return kind + reason + "|" + c.from + "|" + c.to;
     case 1: return kind + reason;

@@ -220,7 +220,7 @@ private:
       if (!hidden(l)) continue;
       const int first = l, shown = standsFor_[static_cast<size_t>(l)];
       while (l + 1 < static_cast<int>(standsFor_.size()) && hidden(l + 1) &&
-             standsFor_[static_cast<size_t>(l + 1)] - (l + 1) == shown - first)
+             standsFor_[static_cast<size_t>(l) + 1] - (l + 1) == shown - first)
         ++l;
       runs.push_back({first, l - first + 1, shown});
     }
