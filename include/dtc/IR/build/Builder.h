@@ -23,7 +23,7 @@ public:
   SourceRange loc; // the location of new ops
   MeshId mesh;     // OpQuery::mesh of new ops: that of the spmd function that contains them
   AttrList common; // name/loc/stage attributes given to new ops (inherited from the op being rewritten)
-  // Literals of narrow floats keep the precision of f32: for ops that are computed in f32 and are no part of a module.
+  // Literals of narrow floats keep the precision of f32: for ops that are computed in f32 outside of a module.
   bool exact = false;
   bool forFile = false; // a mismatch is the file's error: a BuildError, instead of a bug of dtc
 

@@ -1,0 +1,213 @@
+"""PyTorch: exported programs, and writes to tensors in them. Skipped without PyTorch."""
+
+import unittest
+
+import dtc
+from programs import importable
+
+
+@unittest.skipUnless(importable("torch"), "needs PyTorch")
+class TorchExport(unittest.TestCase):
+    def test_exported(self):
+        import torch
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = torch.nn.Linear(3, 5)
+
+            def forward(self, x):
+                return torch.relu(self.linear(x))
+
+        model, x = Model(), torch.randn(4, 3)
+        f = dtc.compile(torch.export.export(model, (x,)))
+        torch.testing.assert_close(f(x), model(x))
+        torch.testing.assert_close(f(x=x), model(x))
+        with torch.no_grad():
+            model.linear.weight.mul_(2)  # the executable uses the model's own weights
+        torch.testing.assert_close(f(x), model(x))
+
+    def test_autocast_in_an_export(self):
+        """The file has f32 operands and results in bf16."""
+        import torch
+        from torch.nn import functional as F
+
+        class Model(torch.nn.Module):
+            def __init__(self, f):
+                super().__init__()
+                self.f = f
+
+            def forward(self, *arguments):
+                with torch.autocast("cpu", torch.bfloat16):
+                    return self.f(*arguments).float()
+
+        x, w, b = torch.randn(4, 3), torch.randn(5, 3), torch.randn(5)
+        rows, kernel = torch.randn(2, 3, 6), torch.randn(4, 3, 2)
+        for f, arguments in (
+            (F.linear, (x, w, b)),
+            (F.bilinear, (x, x, torch.randn(2, 3, 3))),
+            (F.conv1d, (rows, kernel)),
+            (F.conv_transpose1d, (rows, kernel.transpose(0, 1))),
+            (F.scaled_dot_product_attention, (rows, rows, rows)),
+            (torch.mm, (x, w.T.contiguous())),
+        ):
+            with self.subTest(f=f.__name__):
+                model = Model(f)
+                got = dtc.compile(torch.export.export(model, arguments))(*arguments)
+                torch.testing.assert_close(got, model(*arguments), rtol=2e-2, atol=2e-2)
+
+    def test_memory_of_strided_tensors(self):
+        import torch
+
+        class View(torch.nn.Module):
+            def forward(self, x):
+                return x.as_strided((2, 3), (1, 2)) + 0
+
+        for x, contiguous in ((torch.arange(20.0).view(4, 5), True), (torch.arange(80.0).view(8, 10)[::2, ::2], False)):
+            program = torch.export.export(View(), (x,))
+            if contiguous:
+                torch.testing.assert_close(dtc.compile(program)(x), View()(x))
+            else:
+                with self.assertRaisesRegex(dtc.ProgramError, "needs a row-major operand"):
+                    dtc.compile(program)
+
+    def test_buffers(self):
+        import torch
+
+        for kind, shape, options in ((torch.nn.BatchNorm1d, (8, 3), {}), (torch.nn.InstanceNorm1d, (2, 3, 5), {"track_running_stats": True})):
+            with self.subTest(kind=kind.__name__):
+                model, again = kind(3, **options), kind(3, **options)
+                x = torch.randn(shape)
+                f = dtc.compile(torch.export.export(model, (x,)))
+                for _ in range(3):
+                    torch.testing.assert_close(f(x), again(x))
+                torch.testing.assert_close(model.running_mean, again.running_mean)
+                torch.testing.assert_close(model.running_var, again.running_var)
+                self.assertEqual(int(model.num_batches_tracked), int(again.num_batches_tracked))
+
+    def test_out_arguments(self):
+        import torch
+
+        def both(f):
+            def call(x):
+                values, indices = torch.zeros(2, 3), torch.zeros(2, 3, dtype=torch.int64)
+                f(x, (values, indices))
+                return torch.cat([values, indices.float()])
+
+            return call
+
+        def one(f, *shape, part=lambda out: out):
+            def call(x):
+                out = torch.zeros(*shape)
+                f(x, part(out))
+                return out + 0
+
+            return call
+
+        def resized(x):
+            out = torch.empty(0)
+            torch.mul(x, 2, out=out)
+            return out + 0
+
+        x = torch.tensor([[3.0, 1.0, 2.0], [6.0, 5.0, 4.0]])
+        for f in (
+            both(lambda x, out: torch.sort(x, 1, out=out)),
+            both(lambda x, out: torch.sort(x, dim=1, stable=True, descending=True, out=out)),
+            both(lambda x, out: torch.topk(x, 3, 1, out=out)),
+            one(lambda x, out: torch.sum(x, 1, out=out), 2, 2, part=lambda out: out[1]),
+            one(lambda x, out: torch.mm(x, x.T, out=out), 2, 3, part=lambda out: out[:, 1:]),
+            one(lambda x, out: torch.cumsum(x, 1, out=out), 3, 2, part=lambda out: out.T),
+            one(lambda x, out: torch.div(x, 2, rounding_mode="floor", out=out), 2, 3),
+            resized,
+        ):
+            model = type("Model", (torch.nn.Module,), {"forward": lambda self, x, f=f: f(x)})()
+            torch.testing.assert_close(dtc.compile(torch.export.export(model, (x,)), opt_level=0)(x), f(x))
+
+    def test_bits(self):
+        """view(dtype) keeps the bytes (those of signaling NaNs may become quiet)."""
+        import torch
+
+        x = (torch.arange(16.0).view(2, 8) - 8) / 3
+        x.view(torch.int16)[:, ::2] %= 30000  # no NaNs of f16 or bf16 in the low halves
+        self.assertFalse(x.view(torch.float16).isnan().any() or x.view(torch.bfloat16).isnan().any())
+        for to in (torch.int32, torch.int16, torch.uint8, torch.float16, torch.bfloat16, torch.int64, torch.float64, torch.complex64):
+            with self.subTest(to=to):
+                model = type("Model", (torch.nn.Module,), {"forward": lambda self, x, to=to: x.view(to)})()
+                got = dtc.compile(torch.export.export(model, (x,)), opt_level=0)(x)
+                self.assertEqual(got.dtype, to)
+                self.assertTrue(torch.equal(got.view(torch.uint8), x.view(torch.uint8)))
+
+    def test_checks_with_effects(self):
+        """Core ATen has tokens for checks of data."""
+        import torch
+
+        model = type("Model", (torch.nn.Module,), {"forward": lambda self, x: torch.linalg.cholesky(x)})()
+        x = torch.eye(3) * 4
+        torch.testing.assert_close(dtc.compile(torch.export.export(model, (x,)).run_decompositions())(x), torch.eye(3) * 2)
+
+    def test_names_in_errors(self):
+        """An exported program has no file of the user's."""
+        import torch
+
+        model = type("Model", (torch.nn.Module,), {"forward": lambda self, x: torch.linalg.ldl_factor(x)[0]})()
+        program = torch.export.export(model, (torch.eye(3),))
+        for name in (None, "model"):
+            with self.assertRaises(dtc.ProgramError) as caught:
+                dtc.compile(program, name=name)
+            self.assertEqual(caught.exception.diagnostics[0].file, name or "<exported program>")
+            self.assertRegex(str(caught.exception), f"^{name or '<exported program>'}:3:")
+
+    def writes(self, view, z):
+        """Programs that write through a view and read its base, and the other way round."""
+        import torch
+
+        def of(x):
+            return torch.complex(x, x * 2) if z else x * 1
+
+        def result(y):
+            return torch.view_as_real(y.resolve_conj() * 1) if y.is_complex() else y * 1
+
+        class ThroughView(torch.nn.Module):
+            def forward(self, x):
+                base = of(x)
+                view(base).add_(1)
+                return result(base)
+
+        class ThroughBase(torch.nn.Module):
+            def forward(self, x):
+                base = of(x)
+                y = view(base)
+                base.add_(1)
+                return result(y)
+
+        return ThroughView(), ThroughBase()
+
+    def test_writes_through_views(self):
+        """All ops that may return a view, with a write to it or to its base: the result of eager mode, or an error."""
+        import torch
+        from torch_views import COMPLEX_VIEWS, VIEWS, WITHOUT_EXPORT, names
+
+        self.assertEqual(names() - VIEWS.keys() - WITHOUT_EXPORT, set())
+        x = torch.arange(1.0, 17).view(4, 4)
+        refused = set()
+        views = [(name, i, view) for name, calls in VIEWS.items() for i, view in enumerate(calls)]
+        for name, i, view in views + [("complex", i, view) for i, view in enumerate(COMPLEX_VIEWS)]:
+            for model in self.writes(view, name == "complex"):
+                with self.subTest(op=name, call=i, model=type(model).__name__):
+                    try:
+                        expected = model(x)
+                    except RuntimeError:  # PyTorch refuses the write
+                        continue
+                    program = torch.export.export(model, (x,))
+                    try:
+                        got = dtc.compile(program, opt_level=0)(x)
+                    except dtc.ProgramError as error:
+                        self.assertRegex(str(error), "run_decompositions")
+                        refused.add((name, i))
+                        continue
+                    torch.testing.assert_close(got, expected)
+        self.assertLessEqual(len(refused), 12, refused)
+
+
+if __name__ == "__main__":
+    unittest.main()
