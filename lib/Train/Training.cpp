@@ -122,8 +122,8 @@ Status Training::openFolder() {
     o_.processes->stage("the comparison of the state with its checkpoint");
     newest = all[0];
   }
-  auto group =
-      o_.processes ? std::make_unique<ProcessWriters>(*o_.processes) : std::make_unique<WriterGroup>();
+  auto group = o_.processes ? std::make_unique<ProcessWriters>(*o_.processes, "a checkpoint")
+                            : std::make_unique<WriterGroup>();
   writer_ = std::make_unique<CheckpointWriter>(std::move(folder), std::move(group), o_.keep);
   return newest.empty() ? Status(Ok{}) : resumeFrom(newest);
 }

@@ -240,6 +240,14 @@ func @main(%x: u8[2, 1] @m{d, _}, %y: u8[2] {donate = true}) -> (%l: f32[], %y: 
     (folder / "two" / "p.dt").unlink()
     code, out, err = runs.mpirun("-n", 1, "-wdir", folder / "one", *run, ":", "-n", 1, "-wdir", folder / "two", *run)
     runs.expect("missing program", code == 1 and re.search(r"rank 1 on \S+: cannot read p.dt", err), f"code {code}\n{err}")
+    (folder / "two" / "p.dt").write_text(HOST_OP)
+    (folder / "one" / "p.dt").unlink()
+    code, out, err = runs.mpirun("-n", 1, "-wdir", folder / "one", *run, ":", "-n", 1, "-wdir", folder / "two", *run)
+    own = re.search(r"^error: cannot read p.dt: .*\nnote: this is an error of rank 0 on \S+; rank 1 on \S+ has none$", err, re.M)
+    runs.expect("a program that rank 0 cannot read", code == 1 and own and err.count("error:") == 1, f"code {code}\n{err}")
+    (folder / "two" / "p.dt").unlink()
+    code, out, err = runs.mpirun("-n", 1, "-wdir", folder / "one", *run, ":", "-n", 1, "-wdir", folder / "two", *run)
+    runs.expect("a program that none can read", code == 1 and err.count("error:") == 1 and "note:" not in err, f"code {code}\n{err}")
     for processes, flags, why in (
             (3, [], "4 devices, which 3 processes cannot share equally"),
             (2, ["--devices-per-process", 1], "2 processes with --devices-per-process 1 have 2"),

@@ -1,4 +1,5 @@
 """Limits the length of functions (about 60 lines) and files (about 600). Fails at 80 and 700, lists them before.
+No file is empty.
 
 The members of a class are defined in one .cpp file: a limit is met by finding a value, not by spreading a class.
 """
@@ -7,6 +8,7 @@ import re
 
 FUNCTION_LISTED, FUNCTION_FAILS = 60, 80
 FILE_LISTED, FILE_FAILS = 600, 700
+EMPTY = {"python/dtc/py.typed"}  # its presence counts (PEP 561)
 NO_FUNCTION = re.compile(r"^\s*(?:if|else|for|while|switch|do|try|catch|namespace|struct|class|enum|union|extern|case)\b")
 
 MEMBER = re.compile(r'^(?![\s/#}]|return\b|using\b|static_assert\b)[^\n;={}()"]*?\b([A-Z]\w*)::(?:\w+::)*(?:~?\w+|operator\S+)\(', re.M)
@@ -73,5 +75,8 @@ def check(context):
             context.failed(f"size {path}", "; ".join(fails))
         else:
             context.passed()
+    empty = [path for path in context.files() if (context.root / path).stat().st_size == 0 and path not in EMPTY]
+    if empty:
+        context.failed("size", f"empty files: {', '.join(empty)}")
     for (_, name), paths in spread(texts).items():
         context.failed(f"size {name}", f"its members are defined in {len(paths)} files: {', '.join(paths)}")

@@ -39,7 +39,7 @@ Status ResultCollection::collect(const Module& m, FuncId f, Executable& executab
     r.elements = r.value.numElements();
   }
   if (divided_) {
-    ProcessWriters group(job_->processes());
+    ProcessWriters group(job_->processes(), "the results");
     for (const std::string& output : outputs_)
       if (Status s = results_.writeTogether(output, shared, group); !s) return s;
   } else if (leads()) {

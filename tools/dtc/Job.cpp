@@ -104,6 +104,9 @@ int Job::finish(Environment& env, int code) {
     const bool ends = phase_ == Phase::Loading && code != 0;
     const auto codes = processes_->round(std::to_string(code), ends ? &problem : nullptr);
     if (codes) return maxOf(*codes);
+    if (ends && processes_->problem() && processes_->problem()->without && !failureTold_)
+      env.err("note: this is an error of " + processes_->name(processes_->rank()) + "; " +
+              processes_->name(*processes_->problem()->without) + " has none\n");
     if (!ends && !failureTold_) {
       failed(env);
       (void)env.fail(codes.error()); // of another process

@@ -59,7 +59,8 @@ struct Processes::Impl {
   std::optional<Wait> deviceWait;
   std::optional<std::string> suspicion;
   int speaker = 0;
-  ProcessChannel own{kOwnTag, "the start"}, background{0, "the writing of a checkpoint or results"};
+  ProcessChannel own{kOwnTag, "the start"};
+  int backgroundTag = 0;
   std::optional<int> abortCode;
   std::optional<Error> failed;
   std::atomic<bool> hasFailed{false}, endsInOrder{false};
@@ -124,7 +125,7 @@ Status Processes::Impl::init() {
   rank = mpi->rank();
   size = mpi->size();
   onHost = mpi->sizeOnHost();
-  background.tag = maxTag = mpi->maxTag();
+  backgroundTag = maxTag = mpi->maxTag();
   version = mpi->version();
   if (!listen()) return machineError(std::string("cannot receive by MPI: ") + mpi->error());
   return Ok{};
@@ -522,10 +523,14 @@ int Processes::speaker() const {
 
 Result<std::vector<std::string>> Processes::round(std::string_view mine, const std::string* problem) {
   DTC_TRY(auto texts, allGather(problem ? "-" + *problem : "+" + std::string(mine)));
+  std::optional<int> without;
   for (size_t r = 0; r < texts.size(); ++r) {
-    if (texts[r].starts_with('-') && !problem_) problem_ = {static_cast<int>(r), texts[r].substr(1)};
+    const bool has = texts[r].starts_with('-');
+    if (has && !problem_) problem_ = {static_cast<int>(r), texts[r].substr(1)};
+    if (!has && !without) without = static_cast<int>(r);
     texts[r].erase(0, 1);
   }
+  if (problem_) problem_->without = without;
   if (problem_) return errorOf(problem_->text, name(problem_->rank));
   return texts;
 }
@@ -569,9 +574,10 @@ Result<std::vector<uint64_t>> Processes::allGather(uint64_t mine, const std::str
   return allGatherWords(*this, {kOwnTag, where}, mine);
 }
 
-Result<std::vector<std::string>> Processes::backgroundRound(const Result<std::string>& mine) {
+Result<std::vector<std::string>> Processes::backgroundRound(const Result<std::string>& mine,
+                                                            const std::string& where) {
   const auto text = mine ? "+" + *mine : failureText(exitCodeOf(mine.error()), mine.error().message);
-  DTC_TRY(auto texts, allGatherTexts(*this, impl_->background, text));
+  DTC_TRY(auto texts, allGatherTexts(*this, {impl_->backgroundTag, where}, text));
   for (size_t r = 0; r < texts.size(); ++r) {
     if (texts[r].starts_with(kFailure)) return errorOf(texts[r].substr(1), name(static_cast<int>(r)));
     texts[r].erase(0, 1);

@@ -106,13 +106,15 @@ public:
   [[nodiscard]] Result<std::vector<std::string>> round(std::string_view mine,
                                                        const std::string* problem = nullptr);
   struct Problem {
-    int rank = 0;
+    int rank = 0; // the first that has one
     std::string text;
+    std::optional<int> without = {}; // the first rank that has none
   };
   [[nodiscard]] const std::optional<Problem>& problem() const { return problem_; }
   // A round of threads in the background, one of each process, during a run too. An error of one is that of all; other
-  // rounds may follow.
-  [[nodiscard]] Result<std::vector<std::string>> backgroundRound(const Result<std::string>& mine);
+  // rounds may follow. `where`: for reports.
+  [[nodiscard]] Result<std::vector<std::string>> backgroundRound(const Result<std::string>& mine,
+                                                                 const std::string& where);
   // The bits that are set in some process. Not during a run.
   [[nodiscard]] Result<uint8_t> combine(uint8_t bits);
   // SIGTERM is a request to end in order, for which the run provides: an error only if some process does not answer.
