@@ -15,6 +15,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -37,6 +38,17 @@ func @main(%x: f32[8] @m{a}) -> (%s: f32[]) {
   return %s
 }
 """
+
+
+def processes_left(folder, seconds=3):
+    """The processes of runs below the folder. `mpirun` does not wait for those that it has killed, so that they may need a
+    moment to end."""
+    until = time.time() + seconds
+    while True:
+        left = subprocess.run(["pgrep", "-f", f"dtc run {folder}"], capture_output=True, text=True).stdout.split()
+        if not left or time.time() > until:
+            return left
+        time.sleep(0.05)
 
 
 class Runs:
@@ -286,5 +298,5 @@ def check(context):
             context.note("no faults of processes: the stub was not built (a sanitizer's build has none)")
         for task in tasks:
             task.result()
-        left = subprocess.run(["pgrep", "-f", f"dtc run {made}"], capture_output=True, text=True).stdout.split()
+        left = processes_left(made)
         runs.expect("no process is left", not left, f"processes {left}")

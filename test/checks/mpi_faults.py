@@ -7,7 +7,6 @@ host, the collective and the line in the source, and leaves neither a process no
 import re
 import shutil
 import signal
-import subprocess
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -66,10 +65,6 @@ def complaints(said, code, case, seconds):
         yield "the collective and its line are not named"
 
 
-def processes_of(folder):
-    return subprocess.run(["pgrep", "-f", f"dtc run {folder}"], capture_output=True, text=True).stdout.split()
-
-
 def run(runs, case):
     name, processes, victim, n, fault = case
     context = runs.context
@@ -82,7 +77,7 @@ def run(runs, case):
     begun = re.search(r"fault at ([\d.]+)", said)
     seconds = time.time() - float(begun[1]) if begun else 0
     wrong = list(complaints(said, code, case, seconds)) if begun else ["there was no fault"]
-    if left := processes_of(folder):
+    if left := mpi.processes_left(folder):
         wrong.append(f"processes {' '.join(left)} are left")
     if files := sorted(p.name for p in folder.iterdir() if p.name != "model.dt"):
         wrong.append(f"files are left: {' '.join(files)}")
@@ -101,7 +96,7 @@ def start(runs, victim):
                                  "--input", "*=const(1)", "--comm-timeout", 1, limit=120)
     seconds = time.time() - begun
     told = err.count("error: ") == 1 and "error: cannot start MPI: no progress for 31 s: it waits for a process that is stopped" in err
-    runs.expect(f"rank {victim} does not start", code == 3 and told and 31 <= seconds < 50 and not processes_of(folder),
+    runs.expect(f"rank {victim} does not start", code == 3 and told and 31 <= seconds < 50 and not mpi.processes_left(folder),
                 f"code {code}, {seconds:.1f} s\n{out}{err}")
 
 

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -125,7 +124,7 @@ def failure(runs, name, env, expected, codes=(3,), processes=2):
                              "--comm-dump", folder / "dump.json", env=env)
     at = re.search(r"fault at ([\d.]+)", err)
     seconds = time.time() - (float(at[1]) if at else begun)
-    left = subprocess.run(["pgrep", "-f", f"dtc run {folder}"], capture_output=True, text=True).stdout.split()
+    left = mpi.processes_left(folder)
     good = code in codes and re.search(expected, err) and len(re.findall(r"^\S*: error: |^error: ", err, re.M)) == 1
     runs.expect(name, good and not left and seconds < TIMEOUT + GRACE, f"code {code}, {seconds:.1f} s, left {left}\n{err[-3000:]}")
     return folder
