@@ -293,7 +293,7 @@ def check(context):
         if (context.build / "stub" / "libdtc-mpi-faults.so.1").exists():
             mpi_faults.write_models(context, runs.folder)
             tasks.append(waiting.submit(mpi_hosts.check, context, short=True))
-            tasks += [waiting.submit(mpi_faults.run, runs, case) for case in mpi_faults.FEW]
+            tasks += [waiting.submit(mpi_faults.run, runs, case) for case in mpi_faults.FEW] + [waiting.submit(mpi_faults.late, runs)]
         else:
             context.note("no faults of processes: the stub was not built (a sanitizer's build has none)")
         for task in tasks:

@@ -85,6 +85,17 @@ def run(runs, case):
                 "; ".join(wrong) + "\n" + said[-3000:])
 
 
+def late(runs):
+    """A process that answers, and sends its message, while the others already ask why there is no progress."""
+    folder = runs.folder / "late"
+    folder.mkdir()
+    (folder / "host.dt").write_text(mpi.HOST_OP)
+    library = runs.context.build / "stub" / "libdtc-mpi-faults.so.1"
+    code, out, err = runs.dtc(2, folder / "host.dt", "--input", "*=const(0.125)", "--comm-timeout", TIMEOUT, limit=120,
+                              mpi=["-x", f"LD_PRELOAD={library}", "-x", f"DTC_STUB_MPI=1:1:{-(TIMEOUT * 1000 + 400)}"])
+    runs.expect("a late message", code == 0 and "%s = 1.0" in out and "fault at" in err and "error" not in err, f"code {code}\n{out}{err}")
+
+
 def start(runs, victim):
     """A process is stopped before it starts MPI, in which the others wait for it."""
     folder = runs.folder / f"start-{victim}"
@@ -108,3 +119,4 @@ def check(context):
         runs = mpi.Runs(context, Path(made))
         write_models(context, runs.folder)
         list(pool.map(lambda case: run(runs, case), CASES))
+        late(runs)

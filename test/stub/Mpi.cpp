@@ -1,5 +1,6 @@
 // To be preloaded: a process of a run that ends, stops or diverges at its N-th message. DTC_STUB_MPI="RANK:N:SIGNAL";
-// signal 0: the message is lost, while the process goes on. It interposes functions of MPI's profiling interface.
+// signal 0: the message is lost, while the process goes on; below 0: its thread of messages sleeps for as many ms. It
+// interposes functions of MPI's profiling interface.
 // DTC_STUB_CLOCK="RANK:NS": a process whose steady clock is ahead.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
@@ -48,8 +49,10 @@ extern "C" __attribute__((visibility("default"))) int MPI_Isend(const void* data
   if (what && std::sscanf(what, "%d:%d:%d", &victim, &at, &signal) == 3 && rank == victim && tag > 0 &&
       ++sent == at) {
     sayWhen();
-    if (signal)
+    if (signal > 0)
       raise(signal); // this thread does not go on
+    else if (signal < 0)
+      usleep(static_cast<useconds_t>(-signal) * 1000);
     else
       count = 0, to = MPI_PROC_NULL;
   }

@@ -13,6 +13,8 @@ struct ProcessInquiry {
   int64_t endNs = 0; // no answer is waited for any longer
   std::string reason;
   bool certain = false; // the run fails, also if all answer
+  std::optional<int64_t>
+      sinceNs; // the start of the wait that it is about; if that has ended, there is no failure
   // By rank: "2,3 gpt.dt:12:8: 'all_reduce'", for whom it waits and where; "" if it does not wait. None: no answer.
   std::vector<std::optional<std::string>> answers;
 

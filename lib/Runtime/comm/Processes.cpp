@@ -109,6 +109,7 @@ struct Processes::Impl {
     return deviceWait;
   }
   [[nodiscard]] std::string answer() const;
+  [[nodiscard]] std::optional<int64_t> waitsSince() const;
   void watch();
   void inquire(std::string reason, int64_t graceNs);
   void pause(std::unique_lock<std::mutex>& lock);
@@ -289,6 +290,13 @@ std::string Processes::Impl::answer() const {
   return text + " " + *x->where;
 }
 
+// The start of what this process waits for longest.
+std::optional<int64_t> Processes::Impl::waitsSince() const {
+  if (const auto wait = waitOnDevices()) return wait->sinceNs;
+  if (const ProcessExchange* x = oldest()) return x->startNs;
+  return std::nullopt;
+}
+
 // Ends the run if a wait is too long, or if mpirun ends this process.
 void Processes::Impl::watch() {
   const int64_t now = steadyNs();
@@ -302,6 +310,7 @@ void Processes::Impl::watch() {
       terminated = false;
       return;
     }
+    if (!terminated && !inquiry.certain && waitsSince() != inquiry.sinceNs) return; // it was only slow
     if (x && x->patient && complete && !terminated && !waitOnDevices() && !inquiry.certain) {
       const std::string note = x->noted ? "" : inquiry.note(rank, nameOf);
       x->noted |= !note.empty();
@@ -327,17 +336,14 @@ void Processes::Impl::watch() {
     inquiry.certain = true;
     return;
   }
-  int64_t since = now;
-  if (const auto wait = waitOnDevices())
-    since = wait->sinceNs;
-  else if (const ProcessExchange* x = oldest())
-    since = x->startNs;
-  if (static_cast<double>(now - since) > timeoutSeconds * 1e9)
-    inquire("no progress for " + std::to_string((now - since) / kSecond) + " s", kSecond);
+  const auto since = waitsSince();
+  if (!since || static_cast<double>(now - *since) <= timeoutSeconds * 1e9) return;
+  inquire("no progress for " + std::to_string((now - *since) / kSecond) + " s", kSecond);
+  inquiry.sinceNs = since;
 }
 
 void Processes::Impl::inquire(std::string reason, int64_t graceNs) {
-  inquiry = {true, steadyNs() + graceNs, std::move(reason), false, {}};
+  inquiry = {.active = true, .endNs = steadyNs() + graceNs, .reason = std::move(reason)};
   inquiry.answers.resize(static_cast<size_t>(size));
   inquiry.answers[static_cast<size_t>(rank)] = answer();
   for (int peer = 0; peer < size; ++peer)
