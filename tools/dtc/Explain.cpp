@@ -182,6 +182,8 @@ Result<int> explainWhole(Environment& env, const ExplainFlags& o, Module& m, Fun
                          const PropagateOptions& options) {
   Diagnostics diags;
   const std::string name(m.strings[m[entry].name]);
+  ExplainOptions how;
+  how.links = AnnotationLinks(m);
   bool ok = prepare(m, entry, diags);
   if (int failed = env.report(diags, m.source); failed || !ok) return kExitInput;
   if (hasCommContracts(m)) {
@@ -190,7 +192,6 @@ Result<int> explainWhole(Environment& env, const ExplainFlags& o, Module& m, Fun
   }
   auto trace = traceCollectives(m, options, {}, diags, m.findFunction(name));
   if (int failed = env.report(diags, m.source); failed || !trace) return kExitInput;
-  ExplainOptions how;
   how.propagation = options;
   how.full = o.full;
   how.progress = env.status.progress();

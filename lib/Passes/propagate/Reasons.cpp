@@ -264,6 +264,38 @@ std::vector<AnnotationUse> Reasons::annotations(const ReshardReason& r) const {
   return out;
 }
 
+std::vector<AnnotationUse> Reasons::reaching(OpId o, std::span<const AxisRef> axes, size_t limit) const {
+  constexpr size_t kMaxTensors = 256; // each is looked up in all reasons
+  Uses out;
+  std::vector<ValueId> queue;
+  std::unordered_set<ValueId> seen;
+  const auto add = [&](ValueId v) {
+    if (seen.insert(source(v)).second) queue.push_back(source(v));
+  };
+  for (const ValueId v : m_.operands(o)) add(v);
+  for (size_t next = 0; next < queue.size(); ++next) {
+    const ValueId v = queue[next];
+    if (!m_[v].sharding.valid()) continue;
+    const Sharding& s = m_.shardings[m_[v].sharding];
+    bool sharded = false;
+    for (uint16_t d = 0; d < s.dims.size(); ++d)
+      for (const DimPart& p : s.dims[d].parts) {
+        if (!p.isAxis() || !isOneOf(p.axis, axes, m_.shardings.mesh(s.mesh))) continue;
+        sharded = true;
+        const ShardingReason* r = last(v, d, &p.axis, nullptr);
+        if (!r || (r->kind != ShardingReason::Annotation && r->kind != ShardingReason::ResultAnnotation))
+          continue;
+        if (const AnnotationUse use = annotation(*r); std::ranges::find(out, use) == out.end())
+          out.push_back(use);
+      }
+    if (queue.size() > kMaxTensors || out.size() > limit) return {};
+    if (sharded)
+      for (const ValueId read : readFor(v)) add(read);
+  }
+  sortByLocation(out);
+  return out;
+}
+
 static bool isWord(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
@@ -289,6 +321,14 @@ static bool opensAttributes(std::string_view text, size_t at) {
   return at < text.size() && text[at] == '=';
 }
 
+// True if the name is that of an argument of a loop's block: "(%a = %x : f32[4] @m{_})".
+static bool isCarried(std::string_view text, size_t name) {
+  const std::string_view before = text.substr(0, name);
+  const size_t line = before.rfind('\n');
+  return before.substr(line == std::string_view::npos ? 0 : line).find_first_of("=(") !=
+         std::string_view::npos;
+}
+
 SourceRange shardingRange(const SourceText& source, SourceRange name) {
   const std::string_view text = source.text;
   if (!name.valid() || name.end > text.size()) return name;
@@ -297,7 +337,11 @@ SourceRange shardingRange(const SourceText& source, SourceRange name) {
     return {name.begin + static_cast<uint32_t>(begin), name.end};
   size_t at = name.end;
   while (at < text.size() && text[at] == ' ') ++at;
-  if (at < text.size() && text[at] == '=') { // an op's result: its type is at the end of the statement
+  if (at < text.size() && text[at] == '=' && isCarried(text, name.begin)) {
+    at = text.find_first_not_of(' ', at + 1);
+    if (at != std::string_view::npos) at = text.find_first_of(" ,)\n", at); // after the initial value
+    if (at == std::string_view::npos) return name;
+  } else if (at < text.size() && text[at] == '=') { // an op's result: its type is at the end of the statement
     const size_t line = text.find('\n', at), colon = text.substr(0, line).rfind(" : ");
     if (colon == std::string_view::npos || colon < at) return name;
     at = colon + 3;

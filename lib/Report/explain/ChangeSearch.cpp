@@ -127,46 +127,109 @@ bool ChangeSearch::isRemovedBy(const TracedCollective& c, const Trial& t) const 
   return true;
 }
 
-void ChangeSearch::addEdit(const AnnotationUse& use, const Sharding& wanted, std::vector<Edits>& out) const {
+// Replaces the sharding there; nothing if the text has none that can be edited, or has this one.
+std::optional<AnnotationEdit> ChangeSearch::edit(SourceRange r, const Sharding& wanted) const {
   const std::string& text = prepared_.source.text;
-  SourceRange r = use.range;
-  if (!r.valid() || r.end > text.size() || (text[r.begin] != '@' && text[r.begin] != '{')) return;
+  if (!r.valid() || r.end > text.size() || (text[r.begin] != '@' && text[r.begin] != '{'))
+    return std::nullopt;
   const std::optional<SourceRange> shardy = shardyRange(text, r);
   if (shardy)
     r = *shardy;
   else if (text.substr(r.begin, r.end - r.begin).find('=') != std::string::npos)
-    return; // attributes of another format
+    return std::nullopt; // attributes of another format
   if (!scratch_) scratch_ = trace_.propagated;
   Module& scratch = *scratch_; // copied once, since printing interns in it
   AnnotationEdit e;
-  const SourceRange named = use.value.valid() && !use.ofResult ? scratch[use.value].loc : SourceRange();
-  e.of = use.ofResult ? "the result"
-         : named.valid() && text[named.begin] == '%'
-             ? text.substr(named.begin,
-                           std::min<size_t>(named.end, text.find_first_of(": ", named.begin)) - named.begin)
-             : reasons_.name(reasons_.shown(use.value));
-  if (use.value.valid() && !use.ofResult) e.userName = userNames_.argument(reasons_.source(use.value), e.of);
   e.location = reasons_.place(r);
   e.begin = r.begin, e.end = r.end;
   e.before = text.substr(r.begin, r.end - r.begin);
   const ShardingId after = scratch.shardings.intern(wanted);
   if (shardy) {
     const auto written = shardySharding(scratch, after);
-    if (!written) return;
+    if (!written) return std::nullopt;
     e.after = "#sdy.sharding" + *written;
   } else {
     e.after = printSharding(scratch, after);
     if (text[r.begin] == '{') e.after = e.after.substr(e.after.find('{'));
   }
-  if (e.after == e.before) return;
-  const Edits one = {e};
-  for (const Edits& known : out)
-    if (known[0].begin == e.begin && known[0].after == e.after) return;
-  out.push_back(one);
+  return e.after == e.before ? std::nullopt : std::optional(e);
+}
+
+static bool isSameEdit(const AnnotationEdit& a, const AnnotationEdit& b) {
+  return a.begin == b.begin && a.after == b.after;
+}
+
+std::string ChangeSearch::annotatedName(const AnnotationUse& use) const {
+  const std::string& text = prepared_.source.text;
+  if (const FuncId f = annotatedFunction(use); f.valid()) return resultText(prepared_, f, use.result);
+  if (use.ofResult) return "the result";
+  const SourceRange named = use.value.valid() ? trace_.propagated[use.value].loc : SourceRange();
+  if (!named.valid() || text[named.begin] != '%') return reasons_.name(reasons_.shown(use.value));
+  const size_t end = std::min<size_t>(named.end, text.find_first_of(": ", named.begin));
+  return text.substr(named.begin, end - named.begin);
+}
+
+// A change of all annotations of the tensor, and one of this annotation alone if there are others.
+void ChangeSearch::add(const AnnotationUse& use, const Sharding& written, const Resharded& change,
+                       Candidates& out) const {
+  std::optional<AnnotationEdit> own = edit(use.range, change(written));
+  if (!own) return;
+  own->of = annotatedName(use);
+  if (use.value.valid() && !use.ofResult)
+    own->userName = userNames_.argument(reasons_.source(use.value), own->of);
+  Edits all = {*own};
+  for (const WrittenSharding& other : options_.links.others(use.range.begin))
+    if (std::optional<AnnotationEdit> e = edit(other.range, change(other.sharding))) {
+      e->of = other.of;
+      all.push_back(*e);
+    }
+  std::ranges::sort(all, {}, &AnnotationEdit::begin);
+  const auto addTo = [](std::vector<Edits>& list, const Edits& edits) {
+    if (std::ranges::none_of(
+            list, [&](const Edits& known) { return std::ranges::equal(known, edits, isSameEdit); }))
+      list.push_back(edits);
+  };
+  addTo(out.tensors, all);
+  if (all.size() > 1) addTo(out.single, {*own});
+}
+
+// The function whose result is annotated.
+FuncId ChangeSearch::annotatedFunction(const AnnotationUse& use) const {
+  const size_t rank = trace_.propagated.typeOf(use.value).rank();
+  for (FuncId f : prepared_.order)
+    if (use.ofResult && use.result < prepared_[f].results.size())
+      if (const ShardingId s = prepared_[f].results[use.result].sharding;
+          s.valid() && prepared_.shardings[s].dims.size() == rank)
+        return f;
+  return {};
+}
+
+Sharding ChangeSearch::writtenSharding(const AnnotationUse& use) const {
+  const Module& m = trace_.propagated;
+  if (const FuncId f = annotatedFunction(use); f.valid())
+    return prepared_.shardings[prepared_[f].results[use.result].sharding];
+  const bool isWritten =
+      use.value.index < prepared_.values.size() && prepared_[use.value].sharding.valid() && !use.ofResult;
+  return isWritten ? prepared_.shardings[prepared_[use.value].sharding] : m.shardings[m[use.value].sharding];
+}
+
+// The sharding without the axes.
+static Sharding withoutAxes(Sharding s, const std::vector<AxisRef>& axes) {
+  const auto isRemoved = [&](const AxisRef& axis) {
+    return std::ranges::any_of(axes, [&](const AxisRef& a) { return a.name == axis.name; });
+  };
+  for (DimSharding& d : s.dims) {
+    PartList kept;
+    for (const DimPart& p : d.parts)
+      if (!p.isAxis() || !isRemoved(p.axis)) kept.push_back(p);
+    if (kept.size() != d.parts.size()) d.parts = DimSharding{kept}.strided() ? PartList() : kept;
+  }
+  std::erase_if(s.pending, [&](const PendingAxis& p) { return isRemoved(p.axis); });
+  return s;
 }
 
 // For each annotation with a part in it: without the collective's axes, and as either side of the reshard.
-void ChangeSearch::candidates(const TracedCollective& c, std::vector<Edits>& out) const {
+void ChangeSearch::candidates(const TracedCollective& c, Candidates& out) const {
   const Module& m = trace_.propagated;
   const std::vector<AxisRef> axes = collectiveAxes(trace_.local, c.op);
   for (OpId source : c.sources) {
@@ -174,33 +237,47 @@ void ChangeSearch::candidates(const TracedCollective& c, std::vector<Edits>& out
     auto uses = r ? reasons_.annotations(*r) : reasons_.annotations(source, axes);
     if (uses.size() > kMaxAnnotations) uses.resize(kMaxAnnotations);
     for (const AnnotationUse& use : uses) {
-      const size_t rank = m.typeOf(use.value).rank();
-      Sharding written = m.shardings[m[use.value].sharding];
-      if (use.value.index < prepared_.values.size() && prepared_[use.value].sharding.valid() && !use.ofResult)
-        written = prepared_.shardings[prepared_[use.value].sharding];
-      if (use.ofResult)
-        for (FuncId f : prepared_.order)
-          if (use.result < prepared_[f].results.size() && prepared_[f].results[use.result].sharding.valid() &&
-              prepared_.shardings[prepared_[f].results[use.result].sharding].dims.size() == rank)
-            written = prepared_.shardings[prepared_[f].results[use.result].sharding];
-      Sharding without = written;
-      for (DimSharding& d : without.dims) {
-        PartList kept;
-        for (const DimPart& p : d.parts)
-          if (!p.isAxis() ||
-              std::ranges::none_of(axes, [&](const AxisRef& a) { return a.name == p.axis.name; }))
-            kept.push_back(p);
-        if (kept.size() != d.parts.size()) d.parts = DimSharding{kept}.strided() ? PartList() : kept;
-      }
-      std::erase_if(without.pending, [&](const PendingAxis& p) {
-        return std::ranges::any_of(axes, [&](const AxisRef& a) { return a.name == p.axis.name; });
-      });
-      addEdit(use, without, out);
+      const Sharding written = writtenSharding(use);
+      add(use, written, [&](const Sharding& s) { return withoutAxes(s, axes); }, out);
       if (!r) continue;
-      for (ValueId side : {m.operand(source, 0), m.result(source)})
-        if (m.typeOf(side).rank() == rank) addEdit(use, closed(m.shardings[m[side].sharding]), out);
+      for (ValueId side : {m.operand(source, 0), m.result(source)}) {
+        if (m.typeOf(side).rank() != m.typeOf(use.value).rank()) continue;
+        const Sharding wanted = closed(m.shardings[m[side].sharding]);
+        // An annotation that differs on purpose stays.
+        add(use, written, [&](const Sharding& s) { return s == written ? wanted : s; }, out);
+      }
     }
   }
+}
+
+// All edits of both; nothing if they change the same annotation.
+static std::vector<AnnotationEdit> together(std::vector<AnnotationEdit> a,
+                                            const std::vector<AnnotationEdit>& b) {
+  for (const AnnotationEdit& e : b) {
+    if (std::ranges::any_of(a, [&](const AnnotationEdit& x) { return x.begin == e.begin; })) return {};
+    a.push_back(e);
+  }
+  return a;
+}
+
+// Where several tensors shard an op's operands, such as the weights of gate and up, all of them without the axes.
+void ChangeSearch::addReaching(const TracedCollective& c, Candidates& out) const {
+  const std::vector<AxisRef> axes = collectiveAxes(trace_.local, c.op);
+  Candidates found;
+  for (OpId source : c.sources) {
+    std::vector<OpId> ops;
+    if (reasons_.reshard(source)) {
+      for (const PendingOrigin& o : reasons_.pendingOrigins(trace_.propagated.operand(source, 0), axes))
+        if (o.op.valid()) ops.push_back(o.op);
+    } else {
+      ops.push_back(source);
+    }
+    for (OpId o : ops)
+      for (const AnnotationUse& use : reasons_.reaching(o, axes, kMaxAnnotations))
+        add(use, writtenSharding(use), [&](const Sharding& s) { return withoutAxes(s, axes); }, found);
+  }
+  for (const Edits& e : found.tensors)
+    if (Edits more = together(out.reaching, e); !more.empty()) out.reaching = std::move(more);
 }
 
 bool ChangeSearch::best(const TracedCollective& c, const std::vector<Edits>& tried, ProgramCollective& out) {
@@ -222,10 +299,11 @@ bool ChangeSearch::best(const TracedCollective& c, const std::vector<Edits>& tri
 }
 
 void ChangeSearch::search(const TracedCollective& c, ProgramCollective& out) {
-  std::vector<Edits> single, all;
+  Candidates found;
   tooLarge_ = false;
-  if (!c.sources.empty()) candidates(c, single);
-  if (single.empty()) {
+  if (!c.sources.empty()) candidates(c, found);
+  const std::vector<Edits>& tensors = found.tensors;
+  if (tensors.empty()) {
     const bool annotated = std::ranges::any_of(out.sources, [](const ProgramCollective::Source& s) {
       return std::ranges::any_of(s.chain, [](const ExplainStep& step) {
         return step.kind == ExplainStep::Annotation || step.kind == ExplainStep::ResultAnnotation;
@@ -235,17 +313,19 @@ void ChangeSearch::search(const TracedCollective& c, ProgramCollective& out) {
                              : "no annotation causes it";
     return;
   }
-  if (best(c, single, out)) return;
-  // Two annotations that require the same are changed together; then all of them.
-  for (size_t i = 0; i < single.size() && single.size() <= kMaxAnnotations; ++i)
-    for (size_t j = i + 1; j < single.size(); ++j)
-      if (single[i][0].begin != single[j][0].begin) all.push_back({single[i][0], single[j][0]});
+  if (best(c, tensors, out)) return;
+  // Two tensors that require the same are changed together; then all of them.
+  std::vector<Edits> several;
+  for (size_t i = 0; i < tensors.size() && tensors.size() <= kMaxAnnotations; ++i)
+    for (size_t j = i + 1; j < tensors.size(); ++j)
+      if (Edits both = together(tensors[i], tensors[j]); !both.empty()) several.push_back(std::move(both));
   Edits every;
-  for (const Edits& e : single)
-    if (std::ranges::none_of(every, [&](const AnnotationEdit& x) { return x.begin == e[0].begin; }))
-      every.push_back(e[0]);
-  if (every.size() > 2) all.push_back(every);
-  if (best(c, all, out)) return;
+  for (const Edits& e : tensors)
+    if (Edits more = together(every, e); !more.empty()) every = std::move(more);
+  several.push_back(every);
+  addReaching(c, found);
+  if (!found.reaching.empty()) several.push_back(found.reaching);
+  if (best(c, several, out) || best(c, found.single, out)) return;
   out.noChange = tooLarge_
                      ? "each change of the annotations that removes it needs more than 80 GB of a device's "
                        "memory for arguments"

@@ -33,9 +33,20 @@ private:
     std::set<std::string> keys;
   };
   using Edits = std::vector<AnnotationEdit>;
+  using Resharded = std::function<Sharding(const Sharding&)>; // the new sharding of one that is written
+  struct Candidates {
+    std::vector<Edits> tensors; // each changes all annotations of a tensor
+    std::vector<Edits> single;  // one annotation of several
+    Edits reaching;             // of all tensors through which the axes reach the op
+  };
 
-  void candidates(const TracedCollective&, std::vector<Edits>& single) const;
-  void addEdit(const AnnotationUse&, const Sharding& wanted, std::vector<Edits>& out) const;
+  void candidates(const TracedCollective&, Candidates&) const;
+  void addReaching(const TracedCollective&, Candidates&) const;
+  void add(const AnnotationUse&, const Sharding& written, const Resharded&, Candidates&) const;
+  [[nodiscard]] FuncId annotatedFunction(const AnnotationUse&) const;
+  [[nodiscard]] std::string annotatedName(const AnnotationUse&) const;
+  [[nodiscard]] Sharding writtenSharding(const AnnotationUse&) const;
+  [[nodiscard]] std::optional<AnnotationEdit> edit(SourceRange, const Sharding& wanted) const;
   const Trial* trial(const Edits&);
   Trial judge(CollectiveTrace&) const;
   [[nodiscard]] static std::vector<Need> needsOf(const CollectiveTrace&, const Reasons&,

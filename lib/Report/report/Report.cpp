@@ -91,6 +91,7 @@ private:
     how.propagation = propagation();
     how.progress = options_.progress;
     how.changes = annotated;
+    how.links = AnnotationLinks(module_);
     const PrepareProgram again = [&](SourceText text) -> std::optional<Module> {
       Module edited(standardOps());
       Diagnostics quiet;

@@ -66,6 +66,9 @@ public:
   [[nodiscard]] std::vector<AnnotationUse> annotations(const ReshardReason&) const;
   // Every annotation because of which an axis of `axes` (all if empty) shards one of the op's tensors.
   [[nodiscard]] std::vector<AnnotationUse> annotations(OpId, std::span<const AxisRef> axes) const;
+  // Every annotation along an axis of `axes` of what flows into the op through tensors that are sharded along it:
+  // without one of them, the others shard the op's operands. At most `limit`; empty if there are more.
+  [[nodiscard]] std::vector<AnnotationUse> reaching(OpId, std::span<const AxisRef> axes, size_t limit) const;
 
 private:
   using Uses = std::vector<AnnotationUse>;

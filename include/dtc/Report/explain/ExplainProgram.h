@@ -5,6 +5,7 @@
 #include "dtc/Passes/analysis/PipelineText.h"
 #include "dtc/Passes/collectives/CollectiveMatmul.h"
 #include "dtc/Passes/trace/TraceCollectives.h"
+#include "dtc/Report/explain/AnnotationLinks.h"
 #include "dtc/Report/explain/Explain.h"
 #include "dtc/Support/Progress.h"
 #include <functional>
@@ -124,6 +125,7 @@ struct ExplainOptions {
   bool changes = true;   // search for changes
   bool chains = true;    // trace reasons back to annotations
   bool full = false;     // for each collective, not only for one of each group
+  AnnotationLinks links; // of the module as written: what has to be changed together
   int64_t work = 100000; // ops propagated to try changes, at most
   Progress progress;     // called for each collective that is searched; may be empty
 };
