@@ -123,7 +123,14 @@ std::vector<size_t> StatementDiff::sourcesOf(size_t node) const {
   return out;
 }
 
-// From each cause to all affected statements that follow from it, breadth first: the nearest cause counts.
+// Another type of a constant is what others require of it: the zero that a sum starts from has the type of its terms.
+bool StatementDiff::isRequired(int cause) const {
+  const DiffCause& c = causes_.found[static_cast<size_t>(cause)].cause;
+  return c.kind == DiffCause::Type && c.op != "argument" && c.op != "result";
+}
+
+// From each cause to all affected statements that follow from it, breadth first: the nearest cause counts. Constants
+// explain what no other cause reaches.
 void StatementDiff::spread() {
   std::vector<std::vector<size_t>> followers(compiled_.numNodes());
   std::vector<std::pair<int, size_t>> seeds;
@@ -135,11 +142,14 @@ void StatementDiff::spread() {
       for (size_t source : sourcesOf(n)) followers[source].push_back(n);
   }
   std::ranges::sort(seeds);
-  std::vector<size_t> queue;
-  for (const auto& [cause, node] : seeds) queue.push_back(node);
-  for (size_t at = 0; at < queue.size(); ++at)
-    for (size_t n : followers[queue[at]])
-      if (cause_[n] == kNoCause) cause_[n] = cause_[queue[at]], queue.push_back(n);
+  for (const bool required : {false, true}) {
+    std::vector<size_t> queue;
+    for (const auto& [cause, node] : seeds)
+      if (isRequired(cause) == required) queue.push_back(node);
+    for (size_t at = 0; at < queue.size(); ++at)
+      for (size_t n : followers[queue[at]])
+        if (cause_[n] == kNoCause) cause_[n] = cause_[queue[at]], queue.push_back(n);
+  }
 }
 
 // A cause of everything that no other explains: the only one, or the only setting.
@@ -161,13 +171,20 @@ int StatementDiff::causeOf(std::span<const size_t> nodes, bool ownFirst) const {
         return cause_[n];
   for (size_t n : nodes)
     if (cause_[n] != kNoCause) return cause_[n];
+  int required = kNoCause;
+  const auto first = [&](const std::vector<size_t>& of) {
+    for (size_t n : of) {
+      if (cause_[n] == kNoCause) continue;
+      if (!isRequired(cause_[n])) return cause_[n];
+      if (required == kNoCause) required = cause_[n];
+    }
+    return kNoCause;
+  };
   for (size_t n : nodes)
-    for (size_t source : sourcesOf(n))
-      if (cause_[source] != kNoCause) return cause_[source];
+    if (const int c = first(sourcesOf(n)); c != kNoCause) return c;
   for (size_t n : nodes)
-    for (size_t user : users_[n])
-      if (cause_[user] != kNoCause) return cause_[user];
-  return onlyCause();
+    if (const int c = first(users_[n]); c != kNoCause) return c;
+  return required != kNoCause ? required : onlyCause();
 }
 
 void StatementDiff::shardings(ProgramDiff& out) const {

@@ -23,6 +23,7 @@ private:
   void statements(ProgramDiff&);
   void compiledFacts(ProgramDiff&) const;
   void seed();
+  [[nodiscard]] bool isRequired(int cause) const;
   void spread();
   void shardings(ProgramDiff&) const;
   [[nodiscard]] bool affected(size_t node) const;
