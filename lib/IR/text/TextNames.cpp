@@ -77,7 +77,9 @@ std::string TextNames::qualified(const std::string& name, const std::string& own
 
 std::string TextNames::statement(ValueId v) const {
   const OpId o = m_.definingOp(v);
-  const SourceRange at = o.valid() ? m_[o].loc : m_[v].loc;
+  SourceRange at = o.valid() ? m_[o].loc : m_[v].loc;
+  if (!at.valid() && m_[v].kind == ValueKind::BlockArg) // of a loop that a pass made
+    if (const OpId around = m_[BlockId(m_[v].owner)].parentOp; around.valid()) at = m_[around].loc;
   const std::string name = statementAt(m_.source, at);
   return name.empty() ? "" : qualified(name, "", v, at.begin);
 }

@@ -58,6 +58,9 @@ public:
     link(out["causes"], [&](size_t i) { return rowsOfCause(static_cast<int>(i)); });
     link(out["shardings"], [&](size_t i) { return rowsOf(in_.diff.shardings[i].of); });
     link(out["collectives"], [&](size_t i) { return rowsOf(in_.diff.collectives[i].of); });
+    for (size_t i = 0; i < out["collectives"].size(); ++i)
+      for (const Json& row : out["collectives"][i]["rows"])
+        out["collectives"][i]["row_counts"].push_back(countAt(in_.diff.collectives[i].of, row.get<size_t>()));
     link(out["computation"], [&](size_t i) { return rowsOf(in_.diff.computations[i].of); });
     out["source"] = {{"text", asText_},
                      {"files_a", asText_ ? SourceIndex(*in_.sourceA).files() : Json::array()},
@@ -195,6 +198,15 @@ private:
     std::ranges::sort(out);
     out.erase(std::ranges::unique(out).begin(), out.end());
     return out;
+  }
+
+  // The number of its statements that a row has: equal collectives may be of one line.
+  size_t countAt(const DiffRowsOf& statements, size_t row) const {
+    size_t count = 0;
+    for (size_t s : statements)
+      if (const auto it = rowsOfStatement_.find(s); it != rowsOfStatement_.end())
+        count += static_cast<size_t>(std::ranges::count(it->second, row));
+    return count;
   }
 
   std::vector<size_t> rowsOfCause(int cause) const {

@@ -216,7 +216,7 @@ StepNames::Name StepNames::describe(ValueId v) const {
   if (std::string name = named(v); !name.empty()) return {"", name};
   if (const auto at = packed_.find(v); at != packed_.end()) return partialOf(at->second);
   const OpId by = m_.definingOp(v);
-  if (!by.valid()) return {"", names_(v)};
+  if (!by.valid()) return argument(v);
   if (m_.record(by).async == AsyncForm::Done) {
     const OpId start = m_.definingOp(m_.operand(by, 0));
     return start.valid() ? describeMessage(start, v) : Name{"", names_(v)};
@@ -230,6 +230,23 @@ StepNames::Name StepNames::describe(ValueId v) const {
     return own;
   }
   return generatedFor(v);
+}
+
+// An unnamed argument of a block is what its loop carries for a result.
+StepNames::Name StepNames::argument(ValueId v) const {
+  if (std::string written = nameAt(m_.source, m_[v].loc); !written.empty()) return {"", std::move(written)};
+  const OpId loop = m_[v].kind == ValueKind::BlockArg ? m_[BlockId(m_[v].owner)].parentOp : OpId();
+  if (!loop.valid() || isFused(m_, loop)) return {"", names_(v)};
+  const uint32_t carried = m_.record(loop).regions == RegionKind::For ? 1 : 0; // after the loop's index
+  const uint32_t position = m_[v].position;
+  const auto resultOr = [&](uint32_t result) {
+    const std::string name = result < m_[loop].numResults ? named(m_.result(loop, result)) : "";
+    return name.empty() ? statementOf(loop) : name;
+  };
+  const std::string of = resultOr(position < carried ? 0 : position - carried);
+  if (of.empty())
+    return {"argument of " + std::string(m_.record(loop).name) + " of", printType(m_, m_[v].type)};
+  return {position < carried ? "index of" : "carried", of};
 }
 
 // An unnamed result of a collective is named after its operand.

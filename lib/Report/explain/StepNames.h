@@ -17,6 +17,7 @@ namespace dtc {
 //   partial gradient of %w1                      one of them, before it is copied to the bucket
 //   unpack gradient bucket of %w1, … (of steps)  the kernel that takes it apart; the one that joins them has "pack"
 //   gathered %w, received %x                     the result of a collective; %x may be a value of the sender's function
+//   carried %dx, index of %dx                    an argument of the block of a loop with that result
 //   softmax in %losses                           an op that is generated for the statement of %losses
 //   constant of f32[4, 8]                        one that is for nothing with a name
 // If the text was imported, the place in the user's program follows: "%mm_3 (layers.0.attn)".
@@ -42,6 +43,7 @@ private:
   void addReaders(BlockId);
   void addBucket(OpId reducing);
   [[nodiscard]] Name describe(ValueId) const;
+  [[nodiscard]] Name argument(ValueId) const;
   [[nodiscard]] Name describeMessage(OpId by, ValueId) const;
   [[nodiscard]] Name generatedFor(ValueId) const;
   [[nodiscard]] Name sent(OpId message, uint32_t operand) const;

@@ -78,9 +78,11 @@ public:
   }
 
   GlobalData make() {
-    for (size_t i = 0; i < t_.collectives.size(); ++i)
-      for (OpId source : t_.collectives[i].sources)
-        groupsOf_[source].insert(static_cast<int>(report_.collectives[i].group));
+    for (size_t i = 0; i < t_.collectives.size(); ++i) {
+      const TracedCollective& c = t_.collectives[i];
+      for (OpId source : c.sources) collectivesOf_[source].insert(static_cast<int>(i));
+      out_.graph.collectives.push_back({static_cast<int>(report_.collectives[i].group), c.count.value_or(1)});
+    }
     arguments();
     writtenOps(written_->body(), -1);
     countGradientRuns(m_[function_].body, -1);
@@ -276,7 +278,7 @@ private:
     nodeOf_[result] = node->second;
     if (const auto id = valueId_.find(written); id != valueId_.end())
       valueId_[result] = valueId_[reasons_.shown(result)] = id->second;
-    if (auto it = groupsOf_.find(o); it != groupsOf_.end())
+    if (auto it = collectivesOf_.find(o); it != collectivesOf_.end())
       out_.graph.nodes[static_cast<size_t>(node->second)].collectives.insert(it->second.begin(),
                                                                              it->second.end());
     return true;
@@ -294,7 +296,7 @@ private:
       nodeOf_[v] = node;
       valueId_[v] = valueId_[reasons_.shown(v)] = valueId_.at(same);
     }
-    if (auto it = groupsOf_.find(o); it != groupsOf_.end())
+    if (auto it = collectivesOf_.find(o); it != collectivesOf_.end())
       out_.graph.nodes[static_cast<size_t>(node)].collectives.insert(it->second.begin(), it->second.end());
     drawn_.emplace_back(o, node);
     return true;
@@ -318,7 +320,7 @@ private:
       const UserPlace user = userPlace(m, o);
       line->user = userLocation(m, o), line->userPath = user.path;
     }
-    if (auto it = groupsOf_.find(o); it != groupsOf_.end()) n.collectives = it->second;
+    if (auto it = collectivesOf_.find(o); it != collectivesOf_.end()) n.collectives = it->second;
     const int id = addNode(std::move(n));
     drawn_.emplace_back(o, id);
     for (uint32_t r = 0; r < m[o].numResults; ++r) nodeOf_[m.result(o, r)] = id;
@@ -363,7 +365,7 @@ private:
     generated_.emplace_back(o, node);
     GraphNode& n = out_.graph.nodes[static_cast<size_t>(node)];
     n.gradientOps += differentiates_;
-    if (auto it = groupsOf_.find(o); it != groupsOf_.end())
+    if (auto it = collectivesOf_.find(o); it != collectivesOf_.end())
       n.collectives.insert(it->second.begin(), it->second.end());
     for (uint32_t r = 0; r < m_[o].numResults; ++r) {
       const ValueId v = m_.result(o, r);
@@ -427,7 +429,7 @@ private:
     ValueId v = propagated;
     for (OpId by = v.valid() ? m_.definingOp(v) : OpId(); by.valid() && reasons_.reshard(by);
          by = m_.definingOp(v)) {
-      if (auto it = groupsOf_.find(by); it != groupsOf_.end())
+      if (auto it = collectivesOf_.find(by); it != collectivesOf_.end())
         collectives.insert(it->second.begin(), it->second.end());
       v = m_.operand(by, 0);
     }
@@ -480,7 +482,7 @@ private:
       lines[group].insert(own.begin(), own.end());
       for (int l : own) {
         LineFacts& facts = out_.lines[static_cast<size_t>(l)];
-        facts.collectives.insert(static_cast<int>(group));
+        facts.messages[static_cast<int>(group)] += c.count.value_or(1);
         if (!c.price) continue;
         const double share = static_cast<double>(c.count.value_or(1)) / static_cast<double>(own.size());
         facts.commBytes += share * static_cast<double>(c.price->bytesReceived);
@@ -569,7 +571,7 @@ private:
   std::map<std::pair<int, OpKind>, OpId> firstAt_;      // by line and kind
   std::map<std::tuple<int, int, int>, int> gradientAt_; // by line, region and call: the node of generated ops
   std::map<int, GradientRuns> gradientRuns_;            // by region
-  std::unordered_map<OpId, std::set<int>> groupsOf_;
+  std::unordered_map<OpId, std::set<int>> collectivesOf_;
 };
 
 } // namespace

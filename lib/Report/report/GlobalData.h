@@ -22,8 +22,8 @@ struct GraphNode {
   std::string op, label;
   std::vector<int> values; // that it defines
   int line = -1, layer = -1;
-  int region = -1; // the node of the op whose region has it
-  std::set<int> collectives;
+  int region = -1;                     // the node of the op whose region has it
+  std::set<int> collectives;           // indices of ReportGraph::collectives
   std::vector<std::string> parameters; // arguments that only this op reads, such as weights
   size_t gradientOps = 0;              // of the ops that are generated for a statement, such as its gradient
   bool constant = false;               // it reads nothing
@@ -36,6 +36,7 @@ struct GraphEdge {
 struct ReportGraph {
   std::vector<GraphNode> nodes;
   std::vector<GraphEdge> edges;
+  std::vector<MessageCount> collectives;
   size_t gradientOps = 0; // of all nodes
 };
 

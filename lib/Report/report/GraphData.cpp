@@ -170,13 +170,26 @@ private:
     size_t letters = 4;
     std::set<std::string> chips; // equal ones are one line
     for (const std::string& t : text) letters = std::max(letters, lettersOf(t));
-    for (int c : collectives)
-      if (chips.insert(chipOf(c)).second) letters = std::max(letters, chipOf(c).size() + 6);
+    const std::map<int, int64_t> rows = rowsOf(collectives);
+    for (const auto& [row, messages] : rows)
+      if (chips.insert(chipOf(row)).second)
+        letters = std::max(letters, chipOf(row).size() + 5 + std::to_string(messages).size());
     d.width = std::ceil(static_cast<double>(letters) * kLetter + 2 * kPadding);
     d.height = kLine * static_cast<double>(text.size() + std::min(chips.size(), kMaxChips)) + kPadding;
     d.data = {{"kind", kind}, {"text", std::move(text)}};
-    if (!collectives.empty()) d.data["collectives"] = collectives;
+    for (const auto& [row, messages] : rows)
+      d.data["collectives"].push_back(row), d.data["messages"].push_back(messages);
     return d;
+  }
+
+  // The messages of collectives in one run, by row of `collectives_`.
+  std::map<int, int64_t> rowsOf(const std::set<int>& collectives) const {
+    std::map<int, int64_t> out;
+    for (int c : collectives) {
+      const MessageCount& one = g_.collectives[static_cast<size_t>(c)];
+      out[one.row] += one.messages;
+    }
+    return out;
   }
 
   std::string chipOf(int c) const {
@@ -326,7 +339,7 @@ private:
     }
     const GraphNode &first = g_.nodes[static_cast<size_t>(group[0])],
                     &last = g_.nodes[static_cast<size_t>(group.back())];
-    Drawn d = this->drawn({first.op + " ×" + std::to_string(group.size()),
+    Drawn d = this->drawn({std::to_string(group.size()) + " of " + first.op,
                            shortName(first.label + " … " + last.label, kMaxTypeLetters)},
                           "op", collectives);
     d.data["values"] = std::move(values), d.data["lines"] = lines;
@@ -472,7 +485,7 @@ private:
                          {"value", j.value},
                          {"bytes", j.bytes},
                          {"points", std::move(points)}};
-      if (!j.collectives.empty()) one["collectives"] = j.collectives;
+      for (const auto& [row, messages] : rowsOf(j.collectives)) one["collectives"].push_back(row);
       out["edges"].push_back(std::move(one));
       ++index;
     }

@@ -127,21 +127,21 @@ private:
       if (words.starts_with(kUnfold)) words.erase(0, kUnfold.size());
       text(words, line == 0 ? "strong" : "fact");
     }
-    if (n.contains("collectives")) messages(n["collectives"], text);
+    if (n.contains("collectives")) messages(n["collectives"], n["messages"], text);
   }
 
   // As lines of a node: those that are written alike are one.
-  template <class Text> void messages(const ReportValue& ids, const Text& text) const {
-    std::map<std::string, std::pair<size_t, std::string>> found; // number and class
-    for (const auto& id : ids) {
-      const ReportValue& c = collectives_[id.get<size_t>()];
+  template <class Text>
+  void messages(const ReportValue& rows, const ReportValue& counts, const Text& text) const {
+    std::map<std::string, std::pair<int64_t, std::string>> found; // messages in a run, and class
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const ReportValue& c = collectives_[rows[i].get<size_t>()];
       auto& one = found[textOf(c)];
-      ++one.first, one.second = axisClass(c);
+      one.first += counts[i].get<int64_t>(), one.second = axisClass(c);
     }
-    std::vector<std::pair<std::string, std::pair<size_t, std::string>>> list(found.begin(), found.end());
-    std::ranges::sort(list, {}, [](const auto& one) {
-      return std::pair(-static_cast<int64_t>(one.second.first), std::string_view(one.first));
-    });
+    std::vector<std::pair<std::string, std::pair<int64_t, std::string>>> list(found.begin(), found.end());
+    std::ranges::sort(
+        list, {}, [](const auto& one) { return std::pair(-one.second.first, std::string_view(one.first)); });
     const size_t shown = list.size() > kMaxChips ? kMaxChips - 1 : list.size();
     for (size_t i = 0; i < shown; ++i) {
       const auto& [count, cls] = list[i].second;
@@ -158,8 +158,9 @@ private:
         x += (axes_[a].size() + 4) * 7;
       }
     svg_.text(x, y,
-              collectives_.empty() ? "line width: bytes"
-                                   : "collectives; dashed: resharded; line width: bytes",
+              collectives_.empty()
+                  ? "line width: bytes"
+                  : "collectives; ×N: N messages in one run; dashed: resharded; line width: bytes",
               "fact");
   }
 

@@ -236,7 +236,8 @@ private:
 
   static void facts(const LineFacts& f, ReportValue& one) {
     if (!f.values.empty()) one["values"] = f.values;
-    if (!f.collectives.empty()) one["collectives"] = f.collectives;
+    for (const auto& [row, messages] : f.messages)
+      one["collectives"].push_back(row), one["messages"].push_back(messages);
     if (!f.user.empty()) one["user"] = f.user;
     for (const auto& [name, value] :
          {std::pair("flops", f.flops), std::pair("bytes", f.bytes), std::pair("us", f.seconds * 1e6),

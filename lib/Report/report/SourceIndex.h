@@ -1,6 +1,7 @@
 #pragma once
 // The lines of a program's text, and the layers among them.
 #include "dtc/Support/Diagnostics.h"
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -25,6 +26,12 @@ private:
   std::vector<uint32_t> begins_;
 };
 
+// Messages of a collective in one run.
+struct MessageCount {
+  int row = 0; // collectives that are equal except for their layer are one row
+  int64_t messages = 0;
+};
+
 // What is known of a line.
 struct LineFacts {
   std::string name;                         // of its statement or argument: "blocks_0_h"
@@ -33,7 +40,7 @@ struct LineFacts {
   std::string shape;                        // types, shardings and costs: equal for equal lines of layers
   bool statement = false;                   // not an argument
   std::vector<int> values;                  // those that it defines
-  std::set<int> collectives;                // those that it needs
+  std::map<int, int64_t> messages;          // that it needs, in one run, by row of the collectives
   double flops = 0, bytes = 0, seconds = 0; // of one device, in one run
   double commBytes = 0, commSeconds = 0;
   double resultBytes = 0; // of its results on one device

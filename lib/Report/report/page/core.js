@@ -143,12 +143,14 @@ const kindTexts = {
   "permute": "each device sends its value to one other device", "broadcast_from": "one device sends its value to all", "constant": "a value of the text, loaded once",
 };
 const kindText = (what) => kindTexts[what] || "a kernel for this op alone";
-function chip(id) {
+// `messages`: those of a line in one run.
+function chip(id, messages) {
   const c = state.program.collectives[id];
   const color = axisColor(c.axes[0]);
   return el("span", {class: "chip", "data-k": keys("c" + id, axisKeys(c.axes)), style: `color:${color};border-color:${color}`,
-    title: collectiveValue(c)}, collectiveText(c) + (c.messages > 1 ? " ×" + c.messages : ""));
+    title: collectiveValue(c) + (messages > 1 ? `: ${plural(messages, "message")} of this line in one run` : "")}, collectiveText(c) + (messages > 1 ? " ×" + messages.toLocaleString("en") : ""));
 }
+const chipsOf = (line) => (line.collectives || []).map((c, i) => chip(c, line.messages[i]));
 
 // --- links. An element has keys: v3 a value, l12 a line, c1 a collective, k2 a kernel, d5 a device, a0 an axis, a0+1 several,
 // s7 a step, b4 a buffer, p2 an index along the axis of a pipeline; m12, the buffers of a line, and q2, the boxes of an

@@ -45,7 +45,7 @@ function describe() {
   const say = (what, ...more) => foot.append(el("span", {class: "what"}, what), ...more.filter(Boolean).map((m) => el("span", {class: "more"}, m)));
   foot.replaceChildren();
   if (!key) {
-    foot.append(el("span", {class: "more", style: "margin:0"}, `Select a cause, a line or a change: what belongs to it lights up. Keys: 1–${panes.length} panes, n and p next and previous change, / search, Esc clear.`));
+    foot.append(el("span", {class: "more", style: "margin:0"}, `Select a cause, a line or a change: what belongs to it lights up. Keys: 1–${panes.length} panes, n and p next and previous change, / search, Esc clear. ×N: N equal ones.`));
   } else if (key[0] === "x") {
     const c = doc.causes[id];
     say(`cause ${id + 1}: ${causeTitle(c)}`, consequences(id), placeIn(c.location));
@@ -70,8 +70,10 @@ function placeOf(row) {
   const place = (side, line) => line < 0 ? "not in " + side : `${side}: ` + (doc.source.text ? `line ${numberOf(doc.source["files_" + side.toLowerCase()], line)}` : `statement ${line + 1}`);
   return place("A", row.a) + ", " + place("B", row.b);
 }
+// "×8": the row stands for 8 equal causes, statements, collectives or buffers, such as those of 8 layers.
+const timesText = (n) => n > 1 ? ` ×${n.toLocaleString("en")}` : "";
 function causeTitle(c) {
-  const count = c.count > 1 ? ` ×${c.count}` : "";
+  const count = timesText(c.count);
   if (c.kind === "added" || c.kind === "removed") return `${c.kind} ${c.op === "function" ? "function " : ""}${c.what}${count}`;
   return (c.kind === "setting" ? "" : c.op + " ") + c.what + count;
 }
@@ -163,9 +165,9 @@ function messagesOf(r, side) {
     const own = c[side], other = c[side === "a" ? "b" : "a"];
     if (!own) continue;
     const text = (other ? "" : side === "a" ? "removed " : "added ") + `${own.kind} over ${own.axes}` + (own.bytes_each ? ", " + bytesText(own.bytes_each) : "");
-    lines.set(text, (lines.get(text) || 0) + 1);
+    lines.set(text, (lines.get(text) || 0) + c.row_counts[c.rows.indexOf(r)]);
   }
-  return [...lines].map(([text, n]) => text + (n > 1 ? " ×" + n : ""));
+  return [...lines].map(([text, n]) => text + timesText(n));
 }
 function sourceRow(r) {
   const row = rows[r], changed = isChange(row);
@@ -178,7 +180,7 @@ function sourceRow(r) {
       el("div", {class: "n"}, numberOf(doc.source["files_" + side], line)),
       el("div", {class: "t mono"}, marked(trimmed(own), row.text === undefined && row.a >= 0 && row.b >= 0 ? trimmed(other) : undefined),
         row.setting !== undefined && doc.causes[row.setting][side === "a" ? "before" : "after"] !== "none" && !squeeze(own).includes(squeeze(doc.causes[row.setting][side === "a" ? "before" : "after"])) ? el("div", {class: "prop differs"}, "compiled as ", axesIn(doc.causes[row.setting][side === "a" ? "before" : "after"])) : "",
-        messagesOf(r, side).map((text) => el("div", {class: "prop", title: "a message that changed, with the bytes that a device receives"}, text)),
+        messagesOf(r, side).map((text) => el("div", {class: "prop", title: "a collective that changed, with the bytes that a device receives; ×N: this line needs N equal ones"}, text)),
         computes ? el("div", {class: "prop"}, "computes " + seconds(row["seconds_" + side] || 0)) : "",
         problemsOfRow(side, r).map((d) => el("div", {class: "bad"}, `${d.message} [${d.kind}]`)),
         sharding ? el("div", {class: "prop" + (differs ? " differs" : ""), title: "propagated sharding"}, axesIn(bare(sharding))) : ""));
@@ -203,7 +205,7 @@ causesPane.draw = (pane) => {
   if (doc.compares_statements && doc.compares_costs) pane.append(el("h2", {}, "What follows"));
   if (doc.compares_statements && doc.compares_costs && !doc.shardings.length && !doc.types && !doc.generated) pane.append(el("p", {class: "note"}, "No propagated sharding changes."));
   doc.shardings.forEach((s, i) => pane.append(el("div", {class: "item", "data-k": keys("g" + i, causeKey(s)), tabindex: 0}, s.cause === null ? el("span", {class: "cause none"}) : el("span", {class: "cause follows"}, s.cause + 1),
-    el("div", {}, el("div", {class: "mono"}, s.what, el("span", {class: "note"}, ` ${s.op}` + (s.count > 1 ? ` ×${s.count}` : ""))), el("div", {class: "mono"}, arrowText(bare(s.before), bare(s.after)))))));
+    el("div", {}, el("div", {class: "mono"}, s.what, el("span", {class: "note"}, ` ${s.op}` + timesText(s.count))), el("div", {class: "mono"}, arrowText(bare(s.before), bare(s.after)))))));
   const more = [doc.types ? plural(doc.types, "statement") + " whose type follows" : "", doc.generated ? plural(doc.generated, "compiled statement") + " that only A or only B has" : ""].filter(Boolean);
   if (more.length) pane.append(el("p", {class: "note"}, more.join("; ") + "."));
 };
@@ -244,7 +246,7 @@ collectivesPane.draw = (pane) => {
     const a = c.a || {bytes: 0, seconds: 0, messages: 0}, b = c.b || {bytes: 0, seconds: 0, messages: 0}, color = axisColor((c.b || c.a).axes.split(", ")[0]);
     const name = (side) => el("span", {class: "chip", style: `color:${axisColor(side.axes.split(", ")[0])};border-color:${axisColor(side.axes.split(", ")[0])}`}, `${side.kind} ${side.axes}`);
     pane.append(el("div", {class: "item", "data-k": keys("m" + i, causeKey(c)), tabindex: 0}, c.cause === null ? el("span", {class: "cause none"}) : el("span", {class: "cause follows"}, c.cause + 1), el("div", {style: "flex:1"},
-      el("div", {}, !c.a ? [el("b", {}, "added "), name(c.b)] : !c.b ? [el("b", {}, "removed "), name(c.a)] : c.a.kind === c.b.kind && c.a.axes === c.b.axes ? [el("b", {}, "changed "), name(c.b)] : [name(c.a), "→ ", name(c.b)], c.count > 1 ? ` ×${c.count}` : ""),
+      el("div", {}, !c.a ? [el("b", {}, "added "), name(c.b)] : !c.b ? [el("b", {}, "removed "), name(c.a)] : c.a.kind === c.b.kind && c.a.axes === c.b.axes ? [el("b", {}, "changed "), name(c.b)] : [name(c.a), "→ ", name(c.b)], timesText(c.count)),
       el("div", {class: "mono"}, c.what, el("span", {class: "note"}, (c.op ? ` ${c.op}` : "") + (c.layer ? ` · ${c.layer}` : ""))),
       el("div", {class: "note"}, `${seconds(a.seconds)} → ${seconds(b.seconds)} · ${bytesText(a.bytes)} → ${bytesText(b.bytes)}` + (a.messages !== b.messages ? ` · ${plural(a.messages, "message")} → ${b.messages.toLocaleString("en")}` : ""))),
       el("div", {class: "r " + worse(b.seconds - a.seconds)}, signed(b.seconds - a.seconds, seconds), el("br"), signed(b.bytes - a.bytes, bytesText))));
@@ -260,7 +262,7 @@ timePane.draw = (pane) => {
   if (!doc.compares_costs) { pane.append(el("p", {class: "note"}, "Times are unknown: a program does not compile.")); return; }
   if (!doc.computation.length) { pane.append(el("p", {class: "note"}, "The time of no statement changes.")); return; }
   pane.append(el("h2", {}, "Computation of one device"), el("div", {class: "wide"}, el("table", {}, el("tr", {}, el("th", {}), el("th", {}, "statement"), ["A", "B", "change"].map((t) => el("th", {class: "r"}, t))),
-    doc.computation.slice(0, 300).map((c, i) => el("tr", {"data-k": keys("t" + i, causeKey(c)), tabindex: 0}, el("td", {}, c.cause === null ? "" : el("span", {class: "cause follows"}, c.cause + 1)), el("td", {class: "mono"}, c.what, el("span", {class: "note"}, " " + c.op + (c.count > 1 ? ` ×${c.count}` : ""))),
+    doc.computation.slice(0, 300).map((c, i) => el("tr", {"data-k": keys("t" + i, causeKey(c)), tabindex: 0}, el("td", {}, c.cause === null ? "" : el("span", {class: "cause follows"}, c.cause + 1)), el("td", {class: "mono"}, c.what, el("span", {class: "note"}, " " + c.op + timesText(c.count))),
       el("td", {class: "r"}, seconds(c.a_seconds)), el("td", {class: "r"}, seconds(c.b_seconds)), change(c.a_seconds, c.b_seconds, seconds))))), doc.computation.length > 300 ? el("p", {class: "note"}, `and ${doc.computation.length - 300} smaller ones`) : "");
 };
 
@@ -271,6 +273,6 @@ memoryPane.draw = (pane) => {
   if (doc.no_memory) { pane.append(el("p", {class: "note"}, "Memory is unknown: " + doc.no_memory)); return; }
   if (!doc.memory.length) { pane.append(el("p", {class: "note"}, "The buffers at the peak are the same.")); return; }
   pane.append(el("h2", {}, "Buffers that are live at the peak"), el("p", {class: "note"}, "Of the device that needs most. The peaks of A and B may be at different steps."), el("div", {class: "wide"}, el("table", {}, el("tr", {}, el("th", {}, "value"), ["A", "B", "change"].map((t) => el("th", {class: "r"}, t))),
-    doc.memory.slice(0, 300).map((m) => el("tr", {}, el("td", {class: "mono"}, m.kind === "gaps" ? "between buffers" : m.what, el("span", {class: "note"}, (m.kind === "gaps" ? "" : " " + m.kind) + (m.count > 1 ? ` ×${m.count}` : "")), el("div", {class: "note"}, m.type_a === m.type_b ? m.type_b : `${m.type_a || "not live"} → ${m.type_b || "not live"}`)),
+    doc.memory.slice(0, 300).map((m) => el("tr", {}, el("td", {class: "mono"}, m.kind === "gaps" ? "between buffers" : m.what, el("span", {class: "note"}, (m.kind === "gaps" ? "" : " " + m.kind) + timesText(m.count)), el("div", {class: "note"}, m.type_a === m.type_b ? m.type_b : `${m.type_a || "not live"} → ${m.type_b || "not live"}`)),
       el("td", {class: "r"}, bytesText(m.a_bytes)), el("td", {class: "r"}, bytesText(m.b_bytes)), change(m.a_bytes, m.b_bytes, bytesText))))), doc.memory.length > 300 ? el("p", {class: "note"}, `and ${doc.memory.length - 300} smaller ones`) : "");
 };

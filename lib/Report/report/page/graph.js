@@ -15,7 +15,7 @@ graphPane.draw = (pane) => {
     clusters.length ? button("Unfold all", "layers and regions", () => all(true)) : "", clusters.length ? button("Fold all", "", () => all(false)) : "",
     el("span", {class: "note", style: "margin:0"}, g.gradient_ops ? plural(g.gradient_ops, "op") + " that dtc generates for gradients, in green beside their forward part" : "",
       g.engine === "layers" ? " Plain layout: this dtc was built without Graphviz, or the graph is too large." : "")));
-  pane.append(box, el("div", {class: "legend"}, legendItem(axisSwatches(), "collectives by axis"),
+  pane.append(box, el("div", {class: "legend"}, legendItem(axisSwatches(), "collectives by axis; ×N: N messages in one run"),
     el("span", {}, "line width: bytes; dashed: resharded; ▸ layer or region", el("span", {class: "mouse"}, ": click to unfold"))));
   graphPane.box = box;
   graphPane.view = {x: 0, y: 0, scale: 1, min: 0.03, max: 4};
@@ -170,15 +170,15 @@ function drawNode(n, number, x, y, cluster = -1) {
   const node = draw("g", {class: "node " + n.kind, "data-n": number, transform: `translate(${x} ${y})`, "data-k": nodeKeys(n)},
     draw("rect", {class: "shape", width: w, height: h, rx: n.kind === "argument" || n.kind === "port" ? 10 : 3, style: `fill:${n.backward ? tint(palette[2], n.kind === "cluster" ? 12 : 22) : nodeColors[n.kind]}` + (n.kind === "port" ? ";stroke-dasharray:3 2" : "")}));
   n.text.forEach((t, i) => node.append(draw("text", {x: 8, y: 15 + 15 * i, class: i && n.kind !== "cluster" ? "dim" : "", style: i ? "" : "font-weight:600"}, t)));
-  const messages = new Map(); // by what is written: its color and number
-  for (const c of (n.collectives || []).map((id) => state.program.collectives[id])) {
-    const one = messages.get(collectiveText(c)) || {color: axisColor(c.axes[0]), count: 0};
-    one.count += 1;
+  const messages = new Map(); // by what is written: its color, and the number in one run
+  (n.collectives || []).forEach((id, i) => {
+    const c = state.program.collectives[id], one = messages.get(collectiveText(c)) || {color: axisColor(c.axes[0]), count: 0};
+    one.count += n.messages[i];
     messages.set(collectiveText(c), one);
-  }
+  });
   const most = [...messages].sort((a, b) => b[1].count - a[1].count), shown = most.length > 4 ? 3 : most.length;
   const line = (i, color, text) => node.append(draw("text", {x: 8, y: 15 + 15 * (n.text.length + i), style: `fill:${color};font-weight:600`}, text));
-  most.slice(0, shown).forEach(([text, one], i) => line(i, one.color, "● " + text + (one.count > 1 ? " ×" + one.count : "")));
+  most.slice(0, shown).forEach(([text, one], i) => line(i, one.color, "● " + text + (one.count > 1 ? " ×" + one.count.toLocaleString("en") : "")));
   if (shown < most.length) line(shown, "inherit", `+ ${most.length - shown} more`);
   if (cluster >= 0) node.addEventListener("click", (e) => { e.stopPropagation(); toggleCluster(cluster); });
   return node;

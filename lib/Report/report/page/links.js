@@ -67,7 +67,7 @@ function describe() {
   } else if (key[0] === "l" && p.lineAt.get(id)) {
     const l = p.lineAt.get(id);
     say(p.placeOf(id), l.user, l.us && "computes " + timeText(l.us), l.comm_us && "communicates " + timeText(l.comm_us) + ", " + bytesText(l.comm_bytes),
-      el("span", {}, (l.values || []).map((v) => [linkTo("v" + v, p.values[v].name), " "])), el("span", {}, (l.collectives || []).map(chip)));
+      el("span", {}, (l.values || []).map((v) => [linkTo("v" + v, p.values[v].name), " "])), el("span", {}, chipsOf(l)));
   } else if (key[0] === "c" && p.collectives[id]) {
     const c = p.collectives[id];
     say(collectiveText(c), collectiveValue(c), plural(c.messages, "message") + ", " + timeText(c.total_seconds * 1e6) + ", " + bytesText(c.total_bytes) + " received",

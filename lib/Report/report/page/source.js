@@ -115,12 +115,12 @@ function addLine(to, line, most) {
     own.set(key, {value: v, count: (own.get(key)?.count || 0) + 1});
   }
   const alike = [...own.values()];
-  const shown = alike.slice(0, 3).map(({value, count}, i) => [i ? el("br") : "", alike.length > 1 ? value.name.replace(/^.*%/, "%") + " " : "", value.unused ? el("span", {class: "dim", title: "no result depends on it: it is not compiled"}, "unused") : shardingText(value.sharding), count > 1 ? ` ×${count}` : "", madeAs(value)]);
+  const shown = alike.slice(0, 3).map(({value, count}, i) => [i ? el("br") : "", alike.length > 1 ? value.name.replace(/^.*%/, "%") + " " : "", value.unused ? el("span", {class: "dim", title: "no result depends on it: it is not compiled"}, "unused") : shardingText(value.sharding), count > 1 ? el("span", {class: "dim", title: "calls of this line, which have this sharding"}, ` in ${count} calls`) : "", madeAs(value)]);
   const alone = !values.length && !line.us && !line.comm_us && !(line.collectives || []).length; // nothing beside the text
   to.append(el("div", {class: "row" + (alone ? " alone" : "") + (!p.priced || values.length || line.us || /^\s*(func|spmd|mesh|return|\}|\/\/)/.test(line.text) ? "" : " plain"), "data-k": keys(lineKeys(line)), tabindex: values.length ? 0 : null},
     el("div", {class: "n"}, p.numberOf(line.line)), el("div", {class: "t mono"}, textOf(line)),
     el("div", {class: "s mono"}, shown, alike.length > 3 ? ` +${alike.length - 3}` : "",
-      (line.collectives || []).length ? [shown.length ? el("br") : "", (line.collectives || []).slice(0, 3).map(chip), line.collectives.length > 3 ? `+${line.collectives.length - 3}` : ""] : ""),
+      (line.collectives || []).length ? [shown.length ? el("br") : "", chipsOf(line).slice(0, 3), line.collectives.length > 3 ? `+${line.collectives.length - 3}` : ""] : ""),
     el("div", {class: "c"}, costBar(line, most), costText(line.us || 0, line.comm_us || 0, line.result_bytes))));
   for (const d of p.diagnostics)
     if (d.source_line === line.line)

@@ -86,7 +86,18 @@ function header(current) {
   if (loose.length || p.error) head.after(el("div", {class: "banner", role: "alert"}, el("b", {}, p.reached === "scheduled" ? "" : "This program does not compile. It is shown as far as it comes. "),
     loose.slice(0, 4).map((d) => el("div", {}, d.source_line >= 0 && p.lineAt.has(d.source_line) ? [lineLink(d.source_line), ": "] : "", `${d.message} [${d.kind}]`)), loose.length > 4 ? `and ${loose.length - 4} more` : "", p.error ? el("div", {}, p.error) : ""));
 }
-// Finds lines of the source by their text and their collectives, then other boxes of the graph, or else steps; Enter goes to the next.
+// What dtc explain calls them: "%loss_blocks_2_attn_out" of the row "%loss_blocks_{0..7}_attn_out", "in @loss:%losses".
+function namesOf(c) {
+  const all = [c.value || "", c.name || "", c.user_name || ""].filter(Boolean);
+  return all.flatMap((text) => {
+    const range = /\{(\d+)\.\.(\d+)\}/.exec(text);
+    if (!range) return [text];
+    const numbers = Array.from({length: Number(range[2]) - Number(range[1]) + 1}, (_, i) => Number(range[1]) + i);
+    return [text, ...numbers.map((n) => text.replace(range[0], n))];
+  });
+}
+const valueNames = (v) => v ? [v.name, v.path, v.user_name].filter(Boolean) : [];
+// Finds lines of the source by their text, their collectives and the names that dtc explain has for their values, then other boxes of the graph, or else steps; Enter goes to the next.
 let found = [], foundAt = 0;
 // Steps of all functions, of the shown one first. Each is in its own schedule.
 function stepsWith(words) {
@@ -99,7 +110,8 @@ function stepsWith(words) {
 function search(e, next) {
   const words = byId("search").value.trim().toLowerCase(), p = state.program;
   if (!next) {
-    const has = (l) => [l.text.replace(/\/\/.*/, ""), ...(l.collectives || []).map((c) => collectiveText(p.collectives[c]))].some((t) => t.toLowerCase().includes(words));
+    const named = p.collectives.filter((c) => namesOf(c).some((t) => t.toLowerCase().includes(words.replace(/^in /, "")))), needing = new Set(named.flatMap((c) => c.lines));
+    const has = (l) => needing.has(l.line) || [l.text.replace(/\/\/.*/, ""), ...(l.collectives || []).map((c) => collectiveText(p.collectives[c])), ...(l.values || []).flatMap((v) => valueNames(p.values[v]))].some((t) => t.toLowerCase().includes(words) || t.toLowerCase().includes(words.replace(/^in /, "")));
     const lines = words ? p.source.lines.filter(has) : [], at = new Set(lines.map((l) => l.line));
     const boxes = searchGraph(words).filter(({node}) => node.backward || ![node.line, ...(node.lines || [])].some((l) => at.has(l)));
     found = [...lines.map((l) => () => select("l" + l.line)), ...boxes.map((b) => () => goToNode(b))], foundAt = -1;
