@@ -201,6 +201,43 @@
         select("");
       });
     }
+    // "Unfold all" shows boxes that can be read.
+    if (p.graph && p.graph.drawings.length > 1) {
+      show("graph");
+      [...document.querySelectorAll("#pane-graph button")].find((b) => b.textContent === "Unfold all").click();
+      if (graphPane.view.scale < 0.35) say("graph", `unfolded boxes are drawn at a scale of ${graphPane.view.scale}`);
+      [...document.querySelectorAll("#pane-graph button")].find((b) => b.textContent === "Fold all").click();
+    }
+    // A search finds what dtc explain calls the values that are communicated.
+    for (const c of p.collectives.filter((c) => c.value)) {
+      const value = namesOf(c).findLast((name) => !name.startsWith("in "));
+      byId("search").value = value;
+      byId("search").dispatchEvent(new Event("input"));
+      if (byId("search").getAttribute("aria-invalid") === "true") say("search", `'${value}' of dtc explain is not found`);
+      else if (c.lines.length && !"lcvg".includes(state.selected[0])) say("search", `'${value}' selects '${state.selected}'`);
+    }
+    byId("search").value = "", byId("search").dispatchEvent(new Event("input"));
+    select("");
+    // ×N after a collective is the number of its messages: those of the boxes of the whole graph are not more than all.
+    if (p.graph)
+      p.collectives.forEach((c, i) => {
+        const count = (n) => (n.collectives || []).includes(i) ? n.messages[n.collectives.indexOf(i)] : 0;
+        const most = Math.max(0, ...p.graph.drawings[0].nodes.map(count)), line = Math.max(0, ...p.source.lines.map(count));
+        if (most > c.messages || line > c.messages || (c.lines.length && !line)) say("counts", `${c.value} has ${c.messages} messages, ${most} in a box, ${line} at a line`);
+      });
+    // Uses of kernels are sums over the stages, and the pane says so.
+    if (p.kernels.length) {
+      show("kernels");
+      const uses = p.schedules.flatMap((s) => s.rows).filter((r) => r.kernel >= 0).reduce((t, r) => t + r.times, 0), sum = p.kernels.reduce((t, k) => t + k.uses, 0);
+      if (p.schedules.every((s) => s.rows.every((r) => r.kind !== "repeat")) && Math.abs(uses - sum) > 0.5) say("kernels", `${sum} uses, of ${uses} steps`);
+      if (byId("pane-kernels").textContent.includes("summed over the stages") !== (p.schedules.length > 1)) say("kernels", "it does not say whether it sums over stages");
+    }
+    // Messages that differ from those of the collectives say how many these have.
+    if (p.step && p.communication && p.collectives.length) {
+      show("communication");
+      const below = new Map(p.communication.summary.axes.map((a) => [a.label, a.count])), differ = p.step.axes.slice(0, 12).filter((a) => (below.get(a.label) || 0) !== a.count);
+      for (const a of differ) if (!byId("pane-communication").textContent.includes(`${a.count.toLocaleString("en")} (${(below.get(a.label) || 0).toLocaleString("en")} below)`)) say("communication", `the messages over ${a.label} are not explained`);
+    }
     // A search finds steps of every stage, and shows the stage. A line that is left out has its own number.
     const last = p.schedules.length - 1, inFunction = (words) => p.schedules.map((s) => s.rows.some((r) => (r.what + " " + r.value).toLowerCase().includes(words)));
     const other = last > 0 && p.schedules[last].rows.find((r) => r.own_line !== r.line && r.value && inFunction((r.what + " " + r.value).toLowerCase()).indexOf(true) === last);

@@ -345,7 +345,9 @@ std::string StepNames::text(const Name& n, bool ofBuffer) const {
 SourceRange StepNames::location(ValueId v) const {
   OpId by = m_.definingOp(inner(v));
   if (!by.valid() || !m_[by].loc.valid()) by = m_.definingOp(v);
-  return by.valid() ? m_[by].loc : m_[v].loc;
+  if (by.valid()) return m_[by].loc;
+  const OpId around = m_[v].kind == ValueKind::BlockArg ? m_[BlockId(m_[v].owner)].parentOp : OpId();
+  return m_[v].loc.valid() || !around.valid() ? m_[v].loc : m_[around].loc; // a loop that a pass made
 }
 
 std::string StepNames::userPathOf(OpId o) const {

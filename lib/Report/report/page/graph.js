@@ -8,7 +8,7 @@ graphPane.draw = (pane) => {
   const clusters = g.drawings.flatMap((d) => d.nodes).filter((n) => n.kind === "cluster");
   const box = el("div", {class: "draw graph", tabindex: 0, role: "img", "aria-label": "graph of the program"});
   const fit = () => { fitGraph(box, true); };
-  const all = (open) => { graphPane.open = new Set(open ? clusters.map((c) => c.drawing) : []); render(box); fit(); };
+  const all = (open) => { graphPane.open = new Set(open ? clusters.map((c) => c.drawing) : []); render(box); fitGraph(box); }; // large enough to be read
   const button = (text, title, click) => el("button", {title, on: {click}}, text);
   pane.append(el("div", {class: "bar"}, button("−", "zoom out", () => graphPane.zoom(0.7, box.clientWidth / 2, box.clientHeight / 2)),
     button("+", "zoom in", () => graphPane.zoom(1.4, box.clientWidth / 2, box.clientHeight / 2)), button("Fit", "the whole graph", fit),
