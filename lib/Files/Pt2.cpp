@@ -100,6 +100,7 @@ public:
   bool has(std::string_view name) const override { return tensors_.contains(std::string(name)); }
   Result<TensorSource> tensor(std::string_view name, std::optional<DType> want,
                               const std::vector<int64_t>* shape) override;
+  std::optional<StoredLayout> layout(std::string_view name) const override;
 
 private:
   Error invalid(const std::string& why) const {
@@ -297,6 +298,13 @@ Result<TensorSource> Pt2File::tensor(std::string_view name, std::optional<DType>
   } catch (const std::length_error&) {}
   return machineError("not enough memory to read " + jsonString(std::string(name)) + " of " +
                       quotedPath(path_));
+}
+
+std::optional<StoredLayout> Pt2File::layout(std::string_view name) const {
+  const auto found = tensors_.find(std::string(name));
+  if (found == tensors_.end() || !found->second.unsupported.empty()) return std::nullopt;
+  const StoredTensor& t = found->second;
+  return StoredLayout{t.entry, *torchDType(t.dtype), t.sizes, t.strides, t.offset};
 }
 
 Result<TensorSource> Pt2File::gathered(const StoredTensor& t, DType dtype, const ZipEntry& e) const {

@@ -85,6 +85,31 @@ class TorchExport(unittest.TestCase):
                 torch.testing.assert_close(model.running_var, again.running_var)
                 self.assertEqual(int(model.num_batches_tracked), int(again.num_batches_tracked))
 
+    def test_buffers_that_share_memory(self):
+        """A write to the one changes the others, in the next call, too."""
+        import torch
+
+        def model(forward, **buffers):
+            made = type("Model", (torch.nn.Module,), {"forward": forward})()
+            for name, b in buffers.items():
+                made.register_buffer(name, b)
+            return made
+
+        whole = torch.arange(6.0).reshape(2, 3)
+        cases = (
+            (lambda m, x: (m.a.add_(x), m.b * 2)[1], lambda w: {"a": w, "b": w.view(2, 3)}),
+            (lambda m, x: (m.b.add_(x[1]), m.a * 2, m.c + 1)[1:], lambda w: {"a": w, "b": w[1], "c": w.view(6)}),
+            (lambda m, x: (m.t.mul_(x.t() + 1), m.a * 2)[1], lambda w: {"t": w.t(), "a": w}),
+            (lambda m, x: (m.a.add_(x), m.c * 2)[1], lambda w: {"a": w, "c": w[:, 1]}),
+            (lambda m, x: (m.a.add_(x[0, 0]), m.b * 2)[1], lambda w: {"a": w[0], "b": w[1]}),
+        )
+        for forward, buffers in cases:
+            x = torch.full((2, 3), 3.0)
+            compiled = dtc.compile(torch.export.export(model(forward, **buffers(whole.clone())), (x,)))
+            eager = model(forward, **buffers(whole.clone()))
+            for _ in range(2):
+                torch.testing.assert_close(compiled(x), eager(x))
+
     def test_out_arguments(self):
         import torch
 

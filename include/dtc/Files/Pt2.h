@@ -7,6 +7,14 @@
 
 namespace dtc {
 
+// A tensor as a view of a storage.
+struct StoredLayout {
+  size_t storage = 0; // equal for tensors that share one
+  DType dtype = DType::F32;
+  std::vector<int64_t> sizes, strides;
+  int64_t offset = 0; // in elements
+};
+
 class Pt2Archive : public TensorArchive {
 public:
   // The text of models/model.json. Errors: Input if it is damaged, Machine if memory runs out.
@@ -14,6 +22,8 @@ public:
   // The user's names of symbolic sizes, {"s77": "batch"}: the extra file dtc/sizes.json, which dtc.torch.save
   // writes. Empty without one.
   [[nodiscard]] virtual Result<std::map<std::string, std::string>> sizeNames() const = 0;
+  // Empty for a tensor that is not there or cannot be read.
+  [[nodiscard]] virtual std::optional<StoredLayout> layout(std::string_view name) const = 0;
 
 protected:
   using TensorArchive::TensorArchive;

@@ -57,7 +57,15 @@ std::string remarkOnSize(const ImportNode& node) {
   return "";
 }
 
+// Whose factors are those of one algorithm, which dtc does not have.
+std::string remarkOnFactors(const ImportNode& node) {
+  if (!node.target.starts_with("aten.linalg_ldl_")) return "";
+  return ": dtc does not have the pivots of Bunch and Kaufman, which its factors depend on; "
+         "torch.linalg.lu_factor, solve and eigh import";
+}
+
 std::string remarkOn(const ImportNode& node) {
+  if (std::string remark = remarkOnFactors(node); !remark.empty()) return remark;
   if (std::string remark = remarkOnSize(node); !remark.empty()) return remark;
   if (node.target.starts_with("torch._functorch."))
     return ": it is part of torch.vmap, which program.run_decompositions({}) writes with aten ops";
@@ -67,12 +75,15 @@ std::string remarkOn(const ImportNode& node) {
 }
 
 // A captured program has no other form, but what calls the op can be left to PyTorch.
-std::string remarkOnCaptured(const ImportNode&) {
-  return ": dtc cannot compile it; torch.compiler.disable leaves the function that calls it to PyTorch";
+std::string remarkOnCaptured(const ImportNode& node) {
+  const std::string remark = remarkOnFactors(node);
+  return (remark.empty() ? ": dtc cannot compile it" : remark) +
+         "; torch.compiler.disable leaves the function that calls it to PyTorch";
 }
 
 std::string remarkOnPlanned(const ImportNode& node) {
   if (std::string remark = remarkOnSize(node); !remark.empty()) return remark;
+  if (std::string remark = remarkOnFactors(node); !remark.empty()) return remark;
   return ": it has no counterpart yet; the model may express it in other ops";
 }
 

@@ -7,6 +7,7 @@
 #include "read/Functional.h"
 #include "read/Program.h"
 #include "read/Random.h"
+#include "read/Storage.h"
 
 #include <new>
 
@@ -22,7 +23,7 @@ Result<ImportedProgram> importPt2(InputFile file, const OpRegistry& registry, co
   DTC_TRY(const auto archive, openPt2(std::move(file)));
   DTC_TRY(const auto text, archive->program());
   DTC_TRY(auto sizes, archive->sizeNames());
-  return importTorchProgram(path, text, registry, options, diags, std::move(sizes));
+  return importTorchProgram(path, text, registry, options, diags, std::move(sizes), archive.get());
 }
 
 constexpr GraphFormat kPt2{
@@ -36,7 +37,8 @@ const GraphFormat& pt2Format() { return kPt2; }
 
 Result<ImportedProgram> importTorchProgram(const std::string& name, const std::string& text,
                                            const OpRegistry& registry, const ImportOptions& options,
-                                           Diagnostics& diags, std::map<std::string, std::string> sizeNames) {
+                                           Diagnostics& diags, std::map<std::string, std::string> sizeNames,
+                                           const Pt2Archive* archive) {
   ImportedProgram out(registry);
   TorchSymbols symbols(out.module, {options.sizes.begin(), options.sizes.end()}, std::move(sizeNames));
   TorchPlacement placement;
@@ -44,7 +46,7 @@ Result<ImportedProgram> importTorchProgram(const std::string& name, const std::s
   if (!file)
     return Error{file.error().kind,
                  quotedPath(name) + " is not a valid .pt2 file: its program " + file.error().message};
-  makeFunctional(*file);
+  makeFunctional(*file, archive ? sharedWeights(*file, *archive) : std::vector<SharedWeight>());
   addSeed(*file);
   nameGroups(*file, placement);
   declareMesh(out.module, placement);

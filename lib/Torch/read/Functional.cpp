@@ -92,6 +92,7 @@ class Functionalizer {
 public:
   Functionalizer(ImportFile& file, ImportGraph& graph) : file_(file), graph_(graph) {}
 
+  void share(const SharedWeight&);
   void run(bool carries) {
     std::vector<ImportNode> nodes = withoutLists(file_, withoutRegions(file_, std::move(graph_.nodes)));
     graph_.nodes.clear();
@@ -109,16 +110,18 @@ private:
     ImportNode node;   // that takes it
     size_t result = 0;
     uint64_t generation = 0; // of the root's data, when it was taken
+    bool stored = false;     // by the file: both are weights
   };
   // Two tensors of which the import does not know whether they share memory.
   struct PossibleAlias {
     uint32_t a = 0, b = 0; // roots
-    std::string op;
+    std::string op;        // "": the file says that they do
   };
   // What a tensor may miss.
   struct Change {
     size_t writer = 0; // a node of the graph
     std::string why;
+    bool stored = false; // two weights share memory
   };
   // A tensor and the result that is its next value.
   struct Write {
@@ -166,7 +169,7 @@ private:
     if (!ref.valid()) return;
     const uint32_t tensor = tensorOf(ref.index);
     if (const auto change = stale_.find(rootOf(tensor)); change != stale_.end())
-      refuse(change->second.writer, change->second.why);
+      refuse(change->second, nameOf(change->first) + " is read later");
     ref.index = present(tensor);
   }
   void resolve(ImportAttribute& a) {
@@ -174,10 +177,14 @@ private:
     if (auto* list = std::get_if<std::vector<ImportValueRef>>(&a))
       for (ImportValueRef& r : *list) resolve(r);
   }
-  void refuse(size_t node, const std::string& why) {
+  void refuse(size_t node, const std::string& why, bool stored = false) {
     std::string& refused = graph_.nodes[node].refused;
     if (refused.empty())
-      refused = why + "; import program.run_decompositions({}), which changes nothing in place";
+      refused = why + (stored ? "; give each of them a tensor of its own before the export"
+                              : "; import program.run_decompositions({}), which changes nothing in place");
+  }
+  void refuse(const Change& change, const std::string& fault) {
+    refuse(change.writer, change.why + ", and " + fault, change.stored);
   }
 
   void node(ImportNode n);
@@ -201,6 +208,18 @@ private:
   std::unordered_map<uint32_t, size_t> writers_;       // by root: the first
   std::vector<PossibleAlias> possibleAliases_;
 };
+
+// Each weight is a view of the base until one of them changes.
+void Functionalizer::share(const SharedWeight& s) {
+  if (s.views.empty()) possibleAliases_.push_back({s.base.index, s.weight.index, ""});
+  uint32_t base = s.base.index;
+  for (const ImportNode& n : s.views) {
+    const uint32_t view = n.results[0].index;
+    const uint64_t taken = view == s.weight.index ? 0 : UINT64_MAX; // no node has taken those between the two
+    views_[view] = {base, n, 0, taken, true};
+    base = view;
+  }
+}
 
 // `tensors`: the arguments as the file has them, before they became present values.
 void Functionalizer::recordViews(const ImportNode& n, const std::vector<ImportArgument>& tensors) {
@@ -304,8 +323,10 @@ void Functionalizer::assign(uint32_t tensor, ImportValueRef value, size_t writer
   std::vector<ImportNode> back =
       writtenBack(file_, v->second.node, v->second.result, ImportValueRef{present(base)}, value);
   if (back.empty())
-    return refuse(writer, "changes " + nameOf(tensor) + ", a view of " + nameOf(base) + " by '" +
-                              v->second.node.target + "', which is not written back to it");
+    return refuse(writer,
+                  "changes " + nameOf(tensor) + ", a view of " + nameOf(base) + " by '" +
+                      v->second.node.target + "', which is not written back to it",
+                  v->second.stored);
   const ImportValueRef result = fresh(base);
   back.back().results = {result};
   for (ImportNode& n : back) {
@@ -328,9 +349,11 @@ void Functionalizer::changed(uint32_t root, size_t writer) {
       const uint32_t other = a == next[i] ? b : a;
       if (std::ranges::find(next, other) != next.end()) continue;
       next.push_back(other);
-      stale_.try_emplace(other, Change{writer, "changes " + nameOf(root) + ", which shares memory with " +
-                                                   nameOf(other) + " if '" + s.op + "' returns a view, and " +
-                                                   nameOf(other) + " is read later"});
+      const std::string condition = s.op.empty() ? "" : " if '" + s.op + "' returns a view";
+      stale_.try_emplace(
+          other, Change{writer,
+                        "changes " + nameOf(root) + ", which shares memory with " + nameOf(other) + condition,
+                        s.op.empty()});
     }
 }
 
@@ -348,6 +371,8 @@ void Functionalizer::carryInputs() {
   for (size_t i = 0; i < graph_.inputs.size(); ++i) {
     if (!graph_.inputs[i].value.valid()) continue;
     const uint32_t input = graph_.inputs[i].value.index;
+    if (const auto change = stale_.find(rootOf(tensorOf(input))); change != stale_.end())
+      refuse(change->second, nameOf(change->first) + " is an argument, whose next value is unknown");
     const uint32_t now = present(tensorOf(input));
     const bool given =
         std::ranges::any_of(graph_.outputs, [&](const ImportOutput& o) { return o.carriedTo == i; });
@@ -361,8 +386,13 @@ void Functionalizer::carryInputs() {
 
 } // namespace
 
-void makeFunctional(ImportFile& file) {
-  for (size_t i = 0; i < file.graphs.size(); ++i) Functionalizer(file, file.graphs[i]).run(i == 0);
+void makeFunctional(ImportFile& file, const std::vector<SharedWeight>& shared) {
+  for (size_t i = 0; i < file.graphs.size(); ++i) {
+    Functionalizer functionalizer(file, file.graphs[i]);
+    if (i == 0)
+      for (const SharedWeight& s : shared) functionalizer.share(s);
+    functionalizer.run(i == 0);
+  }
 }
 
 } // namespace dtc
