@@ -87,8 +87,9 @@ DTC_API void dtc_context_free(dtc_context* context);
  * this one. With the option backend=cuda of dtc_compile, NCCL executes collectives. Programs that the context compiles
  * run on all of them: each process has a part of the mesh's devices (dtc_local_devices), passes the arguments of these
  * and receives their results. All processes make the same calls of dtc_compile, dtc_compile_file, dtc_load_package,
- * dtc_run and dtc_processes_leave, in the same order. Each returns an error on all processes if it does on one; after an error of
- * dtc_run, or if a process was killed, no further call succeeds. Process 0 prints.
+ * dtc_bind_file, dtc_run and dtc_processes_leave, in the same order. Each returns an error on all processes if it does on
+ * one, wrong arguments included; an error of dtc_carry_over is also that of the next of these calls. If a step of the
+ * program fails, or a process was killed, no further call succeeds. Process 0 prints.
  * `options`: of the context, and "comm-timeout", the seconds after which a collective fails that waits for another process.
  * A process joins once. */
 DTC_API dtc_status dtc_processes_join(const dtc_options* options, dtc_context** context, dtc_error** error);
@@ -96,6 +97,11 @@ DTC_API dtc_status dtc_processes_join(const dtc_options* options, dtc_context** 
  * can then run no more. Without this call, it happens when the context and its executables are freed. Error (machine):
  * a process has failed, or has ended while others go on. */
 DTC_API dtc_status dtc_processes_leave(dtc_context* context, dtc_error** error);
+/* In place of the next of those calls, by a process that cannot make it, as the preparation of its arguments has failed: the
+ * call of the others, of whatever kind, returns this reason as its error. Error (machine): a process has failed or left. */
+DTC_API dtc_status dtc_processes_refuse(dtc_context* context, const char* why, dtc_error** error);
+/* How many of those calls, of dtc_processes_refuse included, this process has made in which it met the others. */
+DTC_API uint64_t dtc_processes_calls(const dtc_context* context);
 DTC_API int32_t dtc_process_rank(const dtc_context* context);  /* 0 without other processes */
 DTC_API int32_t dtc_process_count(const dtc_context* context); /* 1 without other processes */
 

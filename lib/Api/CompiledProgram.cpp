@@ -355,7 +355,7 @@ Status CompiledProgram::runTogether(const RunRequest& r, const RunHooks& given, 
 }
 
 Status CompiledProgram::runLocked(const RunRequest& r) {
-  Status ready = prepare(r);
+  Status ready = r.made ? prepare(r) : r.made;
   if (!ready && !machine_->group) return ready;
   RunHooks hooks;
   hooks.time = r.timed;
@@ -389,7 +389,8 @@ bool CompiledProgram::run(const RunRequest& request, ApiError& error) noexcept {
   return locked(error, [&] { return runLocked(request); });
 }
 
-Status CompiledProgram::bindLocked(const std::string& path, std::vector<bool>& bound) {
+Status CompiledProgram::bindLocked(const char* path, std::vector<bool>& bound) {
+  if (!path) return usageError("path is null");
   DTC_TRY(const auto archive, openTensorArchive(path));
   if (Status s = checkMatches(*archive, info_); !s) return s;
   bound.assign(info_.arguments.size(), false);
@@ -405,12 +406,28 @@ Status CompiledProgram::bindLocked(const std::string& path, std::vector<bool>& b
   return Ok{};
 }
 
-bool CompiledProgram::bindFile(const std::string& path, std::vector<bool>& bound, ApiError& error) noexcept {
-  return locked(error, [&] { return bindLocked(path, bound); });
+Status CompiledProgram::bindTogether(const char* path, std::vector<bool>& bound) {
+  const Status done = bindLocked(path, bound);
+  if (!machine_->group) return done;
+  const auto turn = machine_->group->turn();
+  return machine_->group->agree("the binding of a file to program " + std::to_string(number_), done);
+}
+
+bool CompiledProgram::bindFile(const char* path, std::vector<bool>& bound, ApiError& error) noexcept {
+  return locked(error, [&] { return bindTogether(path, bound); });
 }
 
 bool CompiledProgram::carryOver(ApiError& error) noexcept {
-  return locked(error, [&] { return carryOverLocked(); });
+  return locked(error, [&] { return carryOverTogether(); });
+}
+
+// Without a round of the processes, for it is called once per step.
+Status CompiledProgram::carryOverTogether() {
+  const Status done = carryOverLocked();
+  if (done || !machine_->group) return done;
+  const auto turn = machine_->group->turn();
+  machine_->group->owe(done.error());
+  return done;
 }
 
 Status CompiledProgram::carryOverLocked() {

@@ -13,8 +13,8 @@ from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
 from . import _core
 from ._errors import Error, UsageError, renamed
-from ._executable import DEFAULT_CACHE_SIZE, Executable, Source, remove_temporary
-from ._processes import joined_context
+from ._executable import DEFAULT_CACHE_SIZE, Executable, JoinedExecutable, Source, remove_temporary
+from ._processes import joined, joined_context, refuse
 
 MeshSizes = Mapping[str, Union[Mapping[str, int], str]]
 
@@ -163,7 +163,20 @@ def _suggesting(function: Callable[..., Executable]) -> Callable[..., Executable
                 raise TypeError(f"dtc.compile has no argument '{name}'; {hint}")
         return function(*args, **named)
 
-    return call
+    @functools.wraps(function)
+    def together(*args: Any, **named: Any) -> Executable:
+        """In several processes, all of them call it."""
+        context = joined()
+        if context is None:
+            return call(*args, **named)
+        calls = context.calls
+        try:
+            return call(*args, **named)
+        except Exception as error:
+            refuse(context, calls, error)
+            raise
+
+    return together
 
 
 @_suggesting
@@ -227,7 +240,8 @@ def compile(
             run_flags.append(f"-O{value}")
         elif value != "false":
             run_flags += ["--" + option] + ([] if value == "true" else [value])
-    context = joined_context(threads) or _context([] if threads is None else [("threads", str(threads))])
+    joint = joined_context(threads)
+    context = joint or _context([] if threads is None else [("threads", str(threads))])
 
     file = None
     text: Union[None, str, bytes]
@@ -263,7 +277,11 @@ def compile(
 
     temporaries = [t for t in (file, input_files) if t is not None]
     try:
-        executable = Executable(compile_for, Source(label, text, flags, run_flags, settings), results, cache_size, bound)
+        source = Source(label, text, flags, run_flags, settings)
+        if joint is None:
+            executable = Executable(compile_for, source, results, cache_size, bound)
+        else:
+            executable = JoinedExecutable(joint, compile_for, source, results, cache_size, bound)
     except BaseException:
         for temporary in temporaries:
             remove_temporary(temporary)

@@ -70,6 +70,19 @@ def _leave_at_exit() -> None:
         pass
 
 
+def refuse(context: "_core.Context", calls: int, error: Exception) -> None:
+    """After an exception in a call that all processes make: if it has not met the others, their call fails, too.
+
+    calls: how many calls had met them before it.
+    """
+    if context.calls == calls:
+        context.refuse(str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}")
+
+
+def joined() -> "Optional[_core.Context]":
+    return _joined._context if _joined is not None else None
+
+
 def joined_context(threads: Optional[int]) -> "Optional[_core.Context]":
     """The context of the processes, if this one has joined others."""
     if _joined is None:

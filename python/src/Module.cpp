@@ -77,6 +77,12 @@ public:
   [[nodiscard]] dtc_context* get() const { return context_; }
   [[nodiscard]] int32_t rank() const { return dtc_process_rank(context_); }
   [[nodiscard]] int32_t processes() const { return dtc_process_count(context_); }
+  [[nodiscard]] uint64_t calls() const { return dtc_processes_calls(context_); }
+  // Throws nothing if the others cannot be told: they know that a process has failed.
+  void refuse(const std::string& why) {
+    nb::gil_scoped_release unlocked;
+    (void)dtc_processes_refuse(context_, why.c_str(), nullptr);
+  }
   void leave() {
     dtc_error* error = nullptr;
     dtc_status status = DTC_OK;
@@ -195,7 +201,11 @@ public:
   std::vector<bool> bindFile(const std::string& path) {
     std::vector<int32_t> bound(arguments_.size());
     dtc_error* error = nullptr;
-    const dtc_status status = dtc_bind_file(executable_, path.c_str(), bound.data(), &error);
+    dtc_status status = DTC_OK;
+    {
+      nb::gil_scoped_release unlocked; // it waits for other processes
+      status = dtc_bind_file(executable_, path.c_str(), bound.data(), &error);
+    }
     if (status != DTC_OK) raise(status, error);
     return {bound.begin(), bound.end()};
   }
@@ -395,6 +405,8 @@ NB_MODULE(_core, m) {
       .def(nb::init<const Settings&, bool>(), nb::arg("settings"), nb::arg("joins") = false)
       .def_prop_ro("rank", &Context::rank)
       .def_prop_ro("processes", &Context::processes)
+      .def_prop_ro("calls", &Context::calls)
+      .def("refuse", &Context::refuse, nb::arg("why"))
       .def("leave", &Context::leave);
   nb::class_<Executable>(m, "Executable")
       .def("describe", &Executable::describe, nb::arg("of_results"))

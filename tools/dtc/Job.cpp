@@ -93,6 +93,15 @@ void Job::abort(Environment& env, int code) {
   processes_->abort(code);
 }
 
+Result<int> Job::codeOfAll(Environment& env, int code) {
+  if (phase_ != Phase::Ran && code != 0) return code; // finish() tells the others
+  processes_->stage("the end of an entry");
+  auto codes = processes_->round(std::to_string(code));
+  if (codes) return maxOf(*codes);
+  failed(env);
+  return codes.error();
+}
+
 int Job::finish(Environment& env, int code) {
   if (phase_ == Phase::Ran && code == 0) processes_->stage("the end of the run");
   if (phase_ == Phase::Running && code != 0) { // others wait in a collective

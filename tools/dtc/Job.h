@@ -36,6 +36,8 @@ public:
   void failed(Environment&);
   // Before another entry of the program.
   void next() { phase_ = Phase::Loading; }
+  // The exit code of all processes after an entry that is not the last one. An error that ends the others is not told yet.
+  [[nodiscard]] Result<int> codeOfAll(Environment&, int code);
   // The exit code of all processes, given that of this one.
   [[nodiscard]] int finish(Environment&, int code);
 

@@ -17,6 +17,8 @@ struct RunRequest {
   // call returns.
   void* stream = nullptr;
   bool timed = false; // record the times of steps
+  // Why the caller could not make the request, else Ok: the error of this call, of which other processes learn.
+  Status made = Ok{};
 };
 
 // The kind of the record of an error that is only that symbolic sizes have no values: with shapes of arguments the
@@ -71,11 +73,13 @@ public:
   // Sets the arguments, runs and writes the results. In several processes, all of them call it. False: see `error`. Throws nothing.
   [[nodiscard]] bool run(const RunRequest&, ApiError& error) noexcept;
   // Sets each argument of which a file of tensors has one by its name, or by its name in the imported program, and
-  // returns for each argument whether it did: next runs may skip those. False: see `error`.
-  [[nodiscard]] bool bindFile(const std::string& path, std::vector<bool>& bound, ApiError& error) noexcept;
+  // returns for each argument whether it did: next runs may skip those. In several processes, all of them call it.
+  // False: see `error`.
+  [[nodiscard]] bool bindFile(const char* path, std::vector<bool>& bound, ApiError& error) noexcept;
   // Which arguments have a value that the next run may skip: weights of a package or a file, kept tensors.
   [[nodiscard]] std::vector<bool> setArguments();
-  // Turns carried results into arguments of the next run, which then skips those.
+  // Turns carried results into arguments of the next run, which then skips those. Other processes learn of an error in
+  // their next call.
   [[nodiscard]] bool carryOver(ApiError& error) noexcept;
   void setPrint(PrintTarget target);
   void setInterrupt(InterruptQuery query);
@@ -97,12 +101,14 @@ private:
   [[nodiscard]] Status setWeight(const PackageWeight&, const std::string& path);
   void describe();
   template <class Fn> bool locked(ApiError& error, Fn&& fn) noexcept;
-  [[nodiscard]] Status bindLocked(const std::string& path, std::vector<bool>& bound);
+  [[nodiscard]] Status bindLocked(const char* path, std::vector<bool>& bound);
   [[nodiscard]] Status runLocked(const RunRequest&);
   [[nodiscard]] Status runTogether(const RunRequest&, const RunHooks&, const Status& ready);
   [[nodiscard]] Status prepare(const RunRequest&);
   [[nodiscard]] Status checkSkipped(const RunRequest&);
+  [[nodiscard]] Status bindTogether(const char* path, std::vector<bool>& bound);
   [[nodiscard]] Status carryOverLocked();
+  [[nodiscard]] Status carryOverTogether();
 
   std::shared_ptr<Machine> machine_;
   std::optional<Module> module_;

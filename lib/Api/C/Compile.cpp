@@ -51,14 +51,18 @@ static dtc_status load(std::initializer_list<Given> given, dtc_context* context,
                        dtc_executable** executable, dtc_error** error, Make&& make) {
   if (executable) *executable = nullptr;
   try {
-    if (Status s = checkGiven(given); !s) return report(s.error(), error);
-    if (Status s = checkGiven({{executable, "executable"}}); !s) return report(s.error(), error);
+    Status complete = checkGiven(given);
+    if (complete) complete = checkGiven({{executable, "executable"}});
+    if (!complete && !context) return report(complete.error(), error);
     ApiError why;
     auto made = std::make_unique<dtc_executable>();
     ProcessGroup* const group = context->machine->group.get();
     const auto turn = group ? group->turn() : std::unique_lock<std::mutex>();
-    if (group) group->beginLoad(name);
-    made->program = make(why);
+    if (group) group->beginLoad(name ? name : "a file");
+    if (complete)
+      made->program = make(why);
+    else
+      why = apiError(complete.error());
     if (group) made->program = agreed(*group, std::move(made->program), why);
     if (!made->program) return report(std::move(why), error);
     *executable = made.release();

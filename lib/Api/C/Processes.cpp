@@ -29,6 +29,20 @@ dtc_status dtc_processes_leave(dtc_context* context, dtc_error** error) {
   });
 }
 
+dtc_status dtc_processes_refuse(dtc_context* context, const char* why, dtc_error** error) {
+  return guarded(error, [&]() -> Status {
+    if (Status s = checkGiven({{context, "context"}, {why, "why"}}); !s) return s;
+    if (!context->machine->group) return usageError("the context has not joined other processes");
+    const auto turn = context->machine->group->turn();
+    context->machine->group->refuse(usageError(why));
+    return context->machine->group->usable();
+  });
+}
+
+uint64_t dtc_processes_calls(const dtc_context* context) {
+  return context && context->machine->group ? context->machine->group->calls() : 0;
+}
+
 int32_t dtc_process_rank(const dtc_context* context) {
   return context && context->machine->group ? context->machine->group->rank() : 0;
 }

@@ -96,22 +96,29 @@ private:
   std::vector<std::pair<size_t, std::unique_ptr<dtc_tensor>>> made_;
 };
 
-dtc_status runGuarded(dtc_executable* executable, const dtc_run_arguments* given, dtc_error** error) {
-  auto run = checkedArguments(given);
-  if (!run) return report(run.error(), error);
-  Buffers arguments;
-  for (size_t i = 0; i < run->num_arguments; ++i) {
-    auto one = borrowed(run->arguments[i]);
-    if (!one) return report(one.error(), error);
-    arguments.push_back(*one);
+Status borrowArguments(const dtc_run_arguments& run, Buffers& arguments) {
+  for (size_t i = 0; i < run.num_arguments; ++i) {
+    DTC_TRY(auto one, borrowed(run.arguments[i]));
+    arguments.push_back(one);
   }
-  ResultBuffers results(*executable->program, *run);
-  if (Status s = results.make(); !s) return report(s.error(), error);
-  RunRequest request{.tensors = {.arguments = {arguments.begin(), arguments.end()},
-                                 .argumentShards = run->argument_shards != 0,
-                                 .results = {results.buffers.begin(), results.buffers.end()},
-                                 .resultShards = run->result_shards != 0},
-                     .stream = run->stream};
+  return Ok{};
+}
+
+// What is wrong with the arguments, the program learns too: of several processes, the others wait for this one.
+dtc_status runGuarded(dtc_executable* executable, const dtc_run_arguments* given, dtc_error** error) {
+  const auto checked = given ? checkedArguments(given)
+                             : Result<dtc_run_arguments>(checkGiven({{given, "run"}}).error());
+  const dtc_run_arguments run = checked ? *checked : dtc_run_arguments{};
+  Buffers arguments;
+  ResultBuffers results(*executable->program, run);
+  RunRequest request;
+  request.made = checked ? borrowArguments(run, arguments) : Status(checked.error());
+  if (request.made) request.made = results.make();
+  request.tensors = {.arguments = {arguments.begin(), arguments.end()},
+                     .argumentShards = run.argument_shards != 0,
+                     .results = {results.buffers.begin(), results.buffers.end()},
+                     .resultShards = run.result_shards != 0};
+  request.stream = run.stream;
   ApiError why;
   if (!executable->program->run(request, why)) return report(std::move(why), error);
   results.give();
@@ -202,8 +209,7 @@ const int64_t* dtc_result_shard_shape(const dtc_executable* executable, size_t i
 
 dtc_status dtc_run(dtc_executable* executable, const dtc_run_arguments* run, dtc_error** error) {
   try {
-    if (Status s = checkGiven({{executable, "executable"}, {run, "run"}}); !s)
-      return report(s.error(), error);
+    if (Status s = checkGiven({{executable, "executable"}}); !s) return report(s.error(), error);
     return runGuarded(executable, run, error);
   } catch (...) {
     return report(errorOfException(), error);
@@ -212,8 +218,7 @@ dtc_status dtc_run(dtc_executable* executable, const dtc_run_arguments* run, dtc
 
 dtc_status dtc_bind_file(dtc_executable* executable, const char* path, int32_t* bound, dtc_error** error) {
   try {
-    if (Status s = checkGiven({{executable, "executable"}, {path, "path"}}); !s)
-      return report(s.error(), error);
+    if (Status s = checkGiven({{executable, "executable"}}); !s) return report(s.error(), error);
     ApiError why;
     std::vector<bool> found;
     if (!executable->program->bindFile(path, found, why)) return report(std::move(why), error);

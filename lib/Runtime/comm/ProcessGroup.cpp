@@ -3,6 +3,7 @@
 #include "dtc/Runtime/comm/SameProgram.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace dtc {
 namespace {
@@ -42,7 +43,10 @@ Status ProcessGroup::usable() const {
 }
 
 // All processes see the same words, and decide alike.
-Status ProcessGroup::agree(const std::string& what, const Status& mine) {
+Status ProcessGroup::agree(const std::string& what, const Status& given) {
+  ++calls_;
+  const std::optional<Error> owed = std::exchange(owed_, std::nullopt);
+  const Status mine = given && owed ? Status(*owed) : given;
   if (Status s = usable(); !s) return mine ? s : mine;
   processes_->stage(what);
   constexpr uint64_t kProblem = 1; // the lowest bit
@@ -52,13 +56,17 @@ Status ProcessGroup::agree(const std::string& what, const Status& mine) {
       std::ranges::all_of(words, [&](uint64_t w) { return (w | kProblem) == (word | kProblem); });
   const bool problems = std::ranges::any_of(words, [](uint64_t w) { return (w & kProblem) != 0; });
   if (alike && !problems) return Ok{};
-  DTC_TRY(const auto texts, processes_->allGather(alike && !mine ? textOf(mine.error()) : what));
+  DTC_TRY(const auto texts, processes_->allGather(mine ? what : textOf(mine.error())));
   const auto leaves = std::ranges::find(texts, kLeaves),
              stays = std::ranges::find_if(texts, [](const auto& t) { return t != kLeaves; });
   const auto nameOf = [&](auto at) { return processes_->name(static_cast<int>(at - texts.begin())); };
+  const auto hasProblem = [&](auto at) {
+    return (words[static_cast<size_t>(at - texts.begin())] & kProblem) != 0;
+  };
   if (!alike && leaves != texts.end())
-    return ended(nameOf(leaves) + " has ended, but " + nameOf(stays) + " is at " + *stays);
-  if (!alike)
+    return ended(nameOf(leaves) + " has ended, but " + nameOf(stays) +
+                 (hasProblem(stays) ? " has an error: " + stays->substr(2) : " is at " + *stays));
+  if (!problems)
     return usageError("the processes do not make the same call" + firstDifference(*processes_, texts));
   const bool all = std::ranges::all_of(words, [](uint64_t w) { return (w & kProblem) != 0; });
   if (!mine) return all ? mine : Status(errorIn(textOf(mine.error()), processes_->name(rank_)));
@@ -66,6 +74,8 @@ Status ProcessGroup::agree(const std::string& what, const Status& mine) {
   const auto text = texts.begin() + (at - words.begin());
   return errorIn(*text, nameOf(text));
 }
+
+void ProcessGroup::refuse(const Error& why) { (void)agree("a call that failed before it began", why); }
 
 // A process makes no further calls.
 Status ProcessGroup::ended(const std::string& why) {

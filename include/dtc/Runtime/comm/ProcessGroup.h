@@ -2,6 +2,7 @@
 // Processes that call the library together: each makes the same calls in the same order, and an error of one is an
 // error of all. In place of exits, which end the processes of the command line (tools/dtc/Job.h).
 #include "dtc/Runtime/comm/Processes.h"
+#include <atomic>
 #include <mutex>
 
 namespace dtc {
@@ -26,6 +27,12 @@ public:
   // All make the call `what` ("the run of gpt.dt") and none has a problem. Else an error on all: (Usage) if their calls
   // differ; (Machine) if a process has failed or left; that of a process with a problem. `mine`: the problem of this one.
   [[nodiscard]] Status agree(const std::string& what, const Status& mine = Ok{});
+  // In place of a call that this process cannot make: the call that the others make fails on all, for this reason.
+  void refuse(const Error& why);
+  // An error of a call that is none of all processes: the problem of this one in the next call of all.
+  void owe(const Error& why) { owed_ = why; }
+  // The calls in which this process has taken part.
+  [[nodiscard]] uint64_t calls() const { return calls_; }
   // The compilation and loading of a program, which all succeed or fail. In between, agreeOnProgram() makes sure that the
   // processes have the same document; loading may then have rounds of all processes (Processes::round).
   void beginLoad(const std::string& name);
@@ -52,6 +59,8 @@ private:
   int rank_, size_;
   std::mutex mutex_;
   uint64_t programs_ = 0;
+  std::atomic<uint64_t> calls_ = 0;
+  std::optional<Error> owed_;
   Load load_;
   std::optional<Error> ended_;
 };
