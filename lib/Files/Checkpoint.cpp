@@ -126,20 +126,30 @@ void removeCheckpoint(const std::string& folder, const std::string& name) {
 
 } // namespace
 
-Result<std::vector<CheckpointFolder::Found>> CheckpointFolder::list(const std::string& folder) {
-  std::vector<Found> found;
+// The folders in `folder` that have the names of checkpoints, with a manifest or without.
+static Result<std::vector<CheckpointFolder::Found>> steps(const std::string& folder, bool complete) {
+  std::vector<CheckpointFolder::Found> found;
   std::error_code error;
   fs::directory_iterator at(folder, error);
   if (error == std::errc::no_such_file_or_directory) return found;
   for (; !error && at != fs::directory_iterator(); at.increment(error)) {
     const std::string name = at->path().filename().string();
     std::error_code ignored;
-    if (const auto step = stepOf(name); step && fs::exists(at->path() / kCheckpointManifest, ignored))
+    if (const auto step = stepOf(name);
+        step && fs::exists(at->path() / kCheckpointManifest, ignored) == complete)
       found.push_back({*step, folder + "/" + name});
   }
   if (error) return inputError("cannot read the folder " + quotedPath(folder) + ": " + error.message());
-  std::ranges::sort(found, {}, &Found::step);
+  std::ranges::sort(found, {}, &CheckpointFolder::Found::step);
   return found;
+}
+
+Result<std::vector<CheckpointFolder::Found>> CheckpointFolder::list(const std::string& folder) {
+  return steps(folder, true);
+}
+
+Result<std::vector<CheckpointFolder::Found>> CheckpointFolder::incomplete(const std::string& folder) {
+  return steps(folder, false);
 }
 
 // A run that ends removes the file if it leaves no checkpoint.

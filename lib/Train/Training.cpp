@@ -100,27 +100,37 @@ Result<std::string> Training::ofFirst(const std::string& here) const {
 }
 
 // Opens the folder for this process, which leads. Returns the newest checkpoint in it; "": there is none.
-Result<std::string> Training::leadFolder(std::unique_ptr<CheckpointFolder>& folder) const {
+Result<std::string> Training::leadFolder(std::unique_ptr<CheckpointFolder>& folder) {
   DTC_TRY(folder, CheckpointFolder::open(o_.checkpoints));
   DTC_TRY(const auto found, CheckpointFolder::list(o_.checkpoints));
-  if (!found.empty() && !o_.resume)
+  DTC_TRY(const auto incomplete, CheckpointFolder::incomplete(o_.checkpoints));
+  const int64_t complete = found.empty() ? -1 : found.back().step;
+  const int64_t newest = std::max(complete, incomplete.empty() ? -1 : incomplete.back().step);
+  if (newest >= 0 && !o_.resume)
     return usageError(quotedPath(o_.checkpoints) + " has checkpoints, the newest of step " +
-                      std::to_string(found.back().step) +
-                      ": add --resume to go on from it, or use another folder");
+                      std::to_string(newest) + ": add --resume to go on from it, or use another folder");
+  if (found.empty() && !incomplete.empty())
+    return inputError("no checkpoint to resume from: " + quotedPath(incomplete.back().path) +
+                      " has no checkpoint.json; remove the folder to start at step 0");
+  for (const CheckpointFolder::Found& f : incomplete)
+    if (f.step > complete)
+      warnings_ += "warning: " + quotedPath(f.path) + " is skipped, as it has no checkpoint.json\n";
   return found.empty() ? std::string() : found.back().path;
 }
 
 Status Training::openFolder() {
   auto folder = CheckpointFolder::joined(o_.checkpoints);
-  std::string newest;
-  if (leads()) {
-    DTC_TRY(newest, leadFolder(folder));
-  }
-  if (o_.processes) {
+  const Result<std::string> led = leads() ? leadFolder(folder) : Result<std::string>("");
+  if (!led && !o_.processes) return led.error();
+  std::string newest = led ? *led : "";
+  if (o_.processes) { // an error of process 0 is that of all
     o_.processes->stage("the opening of the checkpoint folder");
-    DTC_TRY(const auto all, o_.processes->round(newest));
+    DTC_TRY(const auto all, o_.processes->round(led ? "+" + newest
+                                                    : std::to_string(led.error().kind) + led.error().message));
     o_.processes->stage("the comparison of the state with its checkpoint");
-    newest = all[0];
+    if (!all[0].starts_with('+') && !all[0].empty())
+      return Error{static_cast<Error::Kind>(all[0][0] - '0'), all[0].substr(1)};
+    newest = all[0].substr(1);
   }
   auto group = o_.processes ? std::make_unique<ProcessWriters>(*o_.processes, "a checkpoint")
                             : std::make_unique<WriterGroup>();
@@ -258,6 +268,17 @@ Result<NamedNumbers> Training::scalarsOf(Executable& executable) const {
   return scalars;
 }
 
+// mpirun forwards one signal to all processes, which get it at different steps.
+constexpr std::chrono::seconds kOneSignal(1);
+
+// Whether this process has got a signal that is not the one for which a checkpoint has been written.
+bool Training::wantsCheckpoint(int64_t steps) {
+  if (!o_.checkpointWanted()) return false;
+  const bool same = steps <= sameWishStep_ || std::chrono::steady_clock::now() < sameWishUntil_;
+  sameWishStep_ = 0, sameWishUntil_ = {};
+  return !same;
+}
+
 Result<Training::Verdict> Training::after(Executable& executable, int64_t step, double seconds) {
   const int64_t steps = step + 1;
   DTC_TRY(const auto scalars, scalarsOf(executable));
@@ -266,7 +287,8 @@ Result<Training::Verdict> Training::after(Executable& executable, int64_t step, 
   if (program_.loss && std::isnan(scalars[*program_.loss].second)) bits |= Nan;
   if (o_.interrupted()) bits |= Interrupted;
   if (!logged_ || (writer_ && !writer_->failed())) bits |= Failed;
-  if (writer_ && o_.checkpointWanted()) bits |= Wanted;
+  const bool wanted = writer_ && wantsCheckpoint(steps);
+  if (wanted) bits |= Wanted;
   if (o_.processes) {
     o_.processes->stage("the end of step " + std::to_string(steps));
     DTC_TRY(bits, o_.processes->combine(bits));
@@ -285,6 +307,7 @@ Result<Training::Verdict> Training::after(Executable& executable, int64_t step, 
   if (bits & Failed) return Verdict::Failed;
   if (!nan && writer_ && (due(o_.checkpointEvery) || (bits & Wanted))) {
     if (bits & Wanted) wanted_ = steps;
+    if ((bits & Wanted) && !wanted) sameWishUntil_ = std::chrono::steady_clock::now() + kOneSignal, sameWishStep_ = steps + 1;
     DTC_TRY(auto state, stateOf(executable));
     if (o_.processes) o_.processes->stage("the checkpoint of step " + std::to_string(steps));
     DTC_TRY(nan, any(hasNanIn(state))); // a run does not resume from a state with NaN

@@ -13,7 +13,8 @@ from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
 from . import _core
 from ._errors import Error, UsageError, renamed
-from ._executable import DEFAULT_CACHE_SIZE, Executable, JoinedExecutable, Source, remove_temporary
+from ._executable import DEFAULT_CACHE_SIZE, Executable, Source, remove_temporary
+from ._joined import JoinedExecutable
 from ._processes import joined, joined_context, refuse
 
 MeshSizes = Mapping[str, Union[Mapping[str, int], str]]

@@ -12,7 +12,6 @@ from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
 
 from . import _core
 from ._errors import Error, UsageError
-from ._processes import refuse
 
 # Compiled programs with symbolic sizes that an Executable keeps, one per combination of sizes.
 DEFAULT_CACHE_SIZE = 16
@@ -420,40 +419,6 @@ class Executable:
             with open(path, "w", encoding="utf-8") as file:
                 file.write(report.text)
         return report
-
-
-class JoinedExecutable(Executable):
-    """Of several processes, which all make its calls: what one of them raises before it meets the others, all raise."""
-
-    def __init__(self, context: "_core.Context", *args: Any, **named: Any):
-        self._context = context
-        self._calls = context.calls  # that had met the others before the one that is being made
-        super().__init__(*args, **named)
-
-    def _together(self, call: Callable[..., Any], args: tuple, named: Mapping[str, Any]) -> Any:
-        self._calls = self._context.calls
-        try:
-            return call(*args, **named)
-        except Exception as error:
-            refuse(self._context, self._calls, error)
-            raise
-
-    def __call__(self, *args: Any, **named: Any) -> Any:
-        return self._together(super().__call__, args, named)
-
-    def run_shards(self, *args: Any, **named: Any) -> tuple:
-        return self._together(super().run_shards, args, named)
-
-    def _run_kept(self, args: Sequence[Any], keep: Sequence[int]) -> tuple:
-        return self._together(super()._run_kept, (args, keep), {})
-
-    def bind_file(self, path: Union[str, os.PathLike]) -> "Executable":
-        return self._together(super().bind_file, (path,), {})
-
-    def _for_sizes(self, args: tuple) -> "_core.Executable":
-        core = super()._for_sizes(args)
-        self._calls = self._context.calls  # the compilation has met the others; the run is yet to
-        return core
 
 
 def remove_temporary(temporary: Any) -> None:

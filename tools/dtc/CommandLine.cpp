@@ -116,14 +116,24 @@ std::string wrongValue(const CLI::Option& option, const std::string& text) {
          ", got '" + value + "'";
 }
 
-std::string wrongCount(const CLI::Option& option) {
+// With a hint for a second value after a flag that takes one: `--dim N=5 K=3`.
+std::string unexpectedArgument(const CLI::App& app, const std::string& word) {
+  std::string repeated;
+  for (const CLI::Option* o : app.get_options())
+    if (o->count() > 0 && typeOf(*o).starts_with("NAME=") && word.find('=') != std::string::npos)
+      repeated = repeated.empty() ? o->get_name() : "the flag";
+  return "unexpected argument '" + word + "'" +
+         (repeated.empty() ? "" : ": repeat " + repeated + " for each value");
+}
+
+std::string wrongCount(const CLI::App& app, const CLI::Option& option) {
   const std::string name = option.get_name(), type = typeOf(option);
   const size_t given = option.results().size();
   if (isFlag(option)) return name + " takes no value";
   if (given < 2) return name + " needs a value" + (type.empty() ? "" : ": " + name + " " + type);
   std::string text = name + " takes one value, but is given " + std::to_string(given) + " times";
   if (name == "--passes") text += "; separate passes with commas: -p a,b";
-  if (name == "FILE") text = "unexpected argument '" + option.results().back() + "'";
+  if (name == "FILE") text = unexpectedArgument(app, option.results().back());
   return text;
 }
 
@@ -181,7 +191,7 @@ Error commandLineError(const Verb& verb, const CLI::App& app, const CLI::ParseEr
   if (type == "RequiredError")
     message = "missing argument: " + (option ? option->get_name() + ", " + option->get_description() : text);
   else if (option && type == "ArgumentMismatch")
-    message = wrongCount(*option);
+    message = wrongCount(app, *option);
   else if (option && (type == "ValidationError" || type == "ConversionError"))
     message = wrongValue(*option, text);
   else
@@ -205,7 +215,7 @@ std::optional<Error> flagWithValue(const Verb& verb, const CLI::App& app,
 Error unexpectedWord(const Verb& verb, const CLI::App& app, const std::string& word) {
   const std::string bare = word.substr(0, word.find('='));
   if (!bare.starts_with('-') || bare == "-")
-    return usageError("unexpected argument '" + word + "'; see `dtc " + verb.name + " --help`");
+    return usageError(unexpectedArgument(app, word) + "; see `dtc " + verb.name + " --help`");
   std::vector<std::string> flags;
   for (const CLI::Option* o : app.get_options()) {
     for (const std::string& name : o->get_lnames()) flags.push_back("--" + name);

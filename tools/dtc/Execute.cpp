@@ -79,6 +79,7 @@ private:
   [[nodiscard]] bool trains() const { return training_ && o_.loop; }
   [[nodiscard]] bool speaks() const { return !job_ || job_->speaks(); }
   [[nodiscard]] bool wantsReference() const { return (o_.check || o_.nan) && speaks(); }
+  Status checkWritten();
   Status report();
   [[nodiscard]] std::vector<const RunResult*> printed() const;
   // The CPU and the emulator always compute f32 matmuls in f32.
@@ -128,6 +129,7 @@ Status Execution::openTraining() {
     options.progress = [this](std::string_view what) { env_.status.at(what); };
   if (evaluation_) options.evaluate = [this](Executable& trained) { return evaluation_->run(trained); };
   DTC_TRY(training_, Training::open(std::move(options), trainProgramOf(scheduled_, func())));
+  env_.err(training_->warnings());
   complete_ = training_->firstStep() > 0 && training_->firstStep() >= o_.loop;
   if (complete_) env_.err(resumedText(*training_, true));
   for (const std::string& output : o_.outputs) {
@@ -239,7 +241,8 @@ Status Execution::runOnce(bool counts, bool last) {
   if (hooks.time) // all processes begin together, so that their times can be compared
     if (Status s = backend_->communicator().synchronizeClocks(); !s) return s;
   auto begin = Clock::now();
-  const Status ran = executable_->run(hooks);
+  Status ran = executable_->run(hooks);
+  if (!ran && job_) ran = job_->failureOf(ran, scheduled_.source.name);
   const double ms = msSince(begin);
   if (Status s = log_.end(backend_->communicator(), ran.ok() && o_.logOps); !ran || !s) return ran ? s : ran;
   if (!counts) return Ok{};
@@ -516,12 +519,20 @@ Status Execution::report() {
   return Ok{};
 }
 
+// By the file system of process 0.
+Status Execution::checkWritten() {
+  if (!job_) return checkWrittenFolders(o_);
+  Status s = job_->ofFirst(speaks() ? checkWrittenFolders(o_) : Ok{});
+  if (!s) job_->failed(env_); // another error may be that of a process
+  return s;
+}
+
 int Execution::run() {
   Status (Execution::* const stages[])() = {
       &Execution::loopCarries,  &Execution::openTraining, &Execution::bind,   &Execution::compile,
       &Execution::checkIndices, &Execution::execute,      &Execution::collect};
   if (Status s = results_.validate(o_.prints, o_.texts, o_.outputs); !s) return env_.fail(s.error());
-  if (Status s = speaks() ? checkWrittenFolders(o_) : Ok{}; !s) return env_.fail(s.error());
+  if (Status s = checkWritten(); !s) return env_.fail(s.error());
   for (auto stage : stages)
     if (Status s = (this->*stage)(); !s) {
       if (job_) job_->failed(env_);

@@ -93,6 +93,19 @@ void Job::abort(Environment& env, int code) {
   processes_->abort(code);
 }
 
+Status Job::failureOf(const Status& step, const std::string& source) const {
+  const Status failure = processes_->failure();
+  const auto wait = processes_->waitAtFailure();
+  return failure || !wait || wait->at.starts_with(source + ":") ? step : failure;
+}
+
+Status Job::ofFirst(const Status& mine) {
+  const std::string problem = mine ? "" : std::to_string(mine.error().kind) + mine.error().message;
+  DTC_TRY(const auto all, processes_->round(problem));
+  if (all[0].empty()) return Ok{};
+  return Error{static_cast<Error::Kind>(all[0][0] - '0'), all[0].substr(1)};
+}
+
 Result<int> Job::codeOfAll(Environment& env, int code) {
   if (phase_ != Phase::Ran && code != 0) return code; // finish() tells the others
   processes_->stage("the end of an entry");

@@ -30,10 +30,14 @@ public:
   // source, and as it is scheduled); their clocks are compared. Error (Usage): they differ, with the first line that
   // does; or the error of another process.
   [[nodiscard]] Status start(const Module& scheduled, const std::string& files, Communicator& communicator);
+  // The status of process 0, which checks something for all, on all.
+  [[nodiscard]] Status ofFirst(const Status& mine);
   // All messages of a run have arrived.
   void ran() { phase_ = Phase::Ran; }
   // Before an error of this process is reported: mutes it if another process reports the failure.
   void failed(Environment&);
+  // The error of a step of the program: the failure of the processes itself, if this one has waited longest elsewhere.
+  [[nodiscard]] Status failureOf(const Status& step, const std::string& source) const;
   // Before another entry of the program.
   void next() { phase_ = Phase::Loading; }
   // The exit code of all processes after an entry that is not the last one. An error that ends the others is not told yet.

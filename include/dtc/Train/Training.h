@@ -46,6 +46,8 @@ public:
 
   [[nodiscard]] int64_t firstStep() const { return first_; } // steps that were taken before
   [[nodiscard]] bool resumed() const { return first_ > 0; }
+  // Lines about the folder of checkpoints and the one to resume from.
+  [[nodiscard]] const std::string& warnings() const { return warnings_; }
   // The step after which the last checkpoint was submitted because one was asked for; 0: none.
   [[nodiscard]] int64_t wantedCheckpoint() const { return wanted_; }
   // Whether an argument is set for each step (data).
@@ -81,7 +83,8 @@ private:
   [[nodiscard]] Result<std::string> ofFirst(const std::string& here) const; // what process 0 has
   [[nodiscard]] Result<NamedNumbers> scalarsOf(Executable&) const;
   [[nodiscard]] Status openFolder();
-  [[nodiscard]] Result<std::string> leadFolder(std::unique_ptr<CheckpointFolder>& folder) const;
+  [[nodiscard]] bool wantsCheckpoint(int64_t steps);
+  [[nodiscard]] Result<std::string> leadFolder(std::unique_ptr<CheckpointFolder>& folder);
   [[nodiscard]] Status resumeFrom(const std::string& folder);
   [[nodiscard]] std::string differences(const CheckpointManifest&) const;
   [[nodiscard]] int64_t positionAt(int64_t steps) const;
@@ -95,6 +98,11 @@ private:
   TrainProgram program_;
   SampleFeed feed_;
   int64_t first_ = 0, firstPosition_ = 0, wanted_ = 0;
+  std::string warnings_;
+  // A checkpoint was wanted by another process: the signal that this one gets for it, up to this time and step, is no
+  // further request.
+  std::chrono::steady_clock::time_point sameWishUntil_;
+  int64_t sameWishStep_ = 0;
   std::vector<std::pair<size_t, TensorSource>> restored_; // by argument
   std::vector<PiecedTensor> lastState_;                   // without NaN, of hasNan()
   std::unique_ptr<MetricLog> log_;

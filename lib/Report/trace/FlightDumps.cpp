@@ -56,6 +56,11 @@ FlightDump dumpOf(DumpValue& d) {
   const auto offset = d.value("clock_offset_ns", int64_t{0});
   if (d.contains("clock_offset_ns")) d["clock_offset_ns"] = 0;
   for (DumpValue& e : d.at("entries")) out.entries.push_back(flightEntryOf(e, offset));
+  if (d.contains("failure")) {
+    out.failure = d["failure"].at("why").get<std::string>();
+    out.waitsAt = d["failure"].value("waits_at", "");
+    out.waitsFor = d["failure"].value("waits_for", std::vector<int64_t>());
+  }
   out.json = d.dump();
   return out;
 }
@@ -105,7 +110,7 @@ public:
     if (errorNs_) out += "; clocks agree within " + textOfNs(errorNs_);
     out += "\n";
     const std::string open = openText();
-    return out + (open.empty() ? "all collectives have completed\n" : open) + usualText();
+    return out + failureText() + (open.empty() ? "all collectives have completed\n" : open) + usualText();
   }
 
 private:
@@ -121,6 +126,28 @@ private:
     std::vector<std::pair<int64_t, int64_t>> out; // time, rank
     for (const auto& [rank, e] : members) out.emplace_back(e->arrivedNs, rank);
     std::ranges::sort(out);
+    return out;
+  }
+
+  // Waits outside of collectives too: at the end of a step, at the writing of a checkpoint.
+  std::string failureText() {
+    std::string out;
+    std::map<std::string, std::set<int64_t>> absent; // by place
+    for (const FlightDump& d : dumps_) {
+      if (out.empty() && !d.failure.empty()) out = "the run failed: " + d.failure + "\n";
+      if (d.waitsAt.empty()) continue;
+      absent[d.waitsAt].insert(d.waitsFor.begin(), d.waitsFor.end());
+    }
+    for (const FlightDump& d : dumps_)
+      if (!d.waitsAt.empty()) {
+        out += "  " + nameOf(d.rank) + " waits for " + (d.waitsFor.size() == 1 ? "rank " : "ranks ") +
+               joined(d.waitsFor) + " at " + d.waitsAt + "\n";
+        absent[d.waitsAt].erase(d.rank);
+      }
+    for (const auto& [place, ranks] : absent)
+      for (const int64_t rank : ranks)
+        out += "  " + nameOf(rank) + " has not come to " + place +
+               (byRank_.contains(rank) ? "" : ": it has no dump") + "\n";
     return out;
   }
 

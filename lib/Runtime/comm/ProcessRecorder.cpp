@@ -95,7 +95,15 @@ std::string ProcessRecorder::json(const Processes& processes, const ProcessClock
            joined(groups_[g].processes) + "]\"}";
   out += "}, \"pg_status\": {}, \"entries\": [";
   for (size_t i = 0; i < ring_.size(); ++i) out += (i ? ",\n  " : "\n  ") + entryJson(ring_[i]);
-  return out + "]}\n";
+  out += "]";
+  if (const Status failure = processes.failure(); !failure) {
+    const std::string& why = failure.error().message;
+    const auto wait = processes.waitAtFailure();
+    out += ",\n \"failure\": {\"why\": " + jsonString(why.substr(0, why.find('\n'))) +
+           (wait ? ", \"waits_at\": " + jsonString(wait->at) + ", \"waits_for\": [" + wait->peers + "]" : "") +
+           "}";
+  }
+  return out + "}\n";
 }
 
 } // namespace dtc

@@ -63,6 +63,7 @@ struct Processes::Impl {
   int backgroundTag = 0;
   std::optional<int> abortCode;
   std::optional<Error> failed;
+  std::optional<FailedWait> failedWait;
   std::atomic<bool> hasFailed{false}, endsInOrder{false};
 
   // Of the progress thread:
@@ -185,6 +186,11 @@ bool Processes::Impl::poll() {
       continue;
     }
     if (done[i].token == kControlSend) continue;
+    if (done[i].token == kDtcMpiLost) {
+      const std::lock_guard lock(mutex);
+      suspicion = "a connection was closed";
+      continue;
+    }
     ProcessExchange* x = active[done[i].token >> 32];
     if (!x) continue;
     ProcessMessage& m = x->messages[static_cast<uint32_t>(done[i].token)];
@@ -222,6 +228,11 @@ void Processes::Impl::endRun(int speaks, const std::string& why) {
 
 void Processes::Impl::failAll(Error why) {
   if (failing) return;
+  const std::string waits = answer();
+  if (const size_t space = waits.find(' '); space != waits.npos) {
+    const std::lock_guard lock(mutex);
+    failedWait = {waits.substr(0, space), waits.substr(space + 1)};
+  }
   failing = std::move(why);
   tellsUntilNs = steadyNs() + kTellNs;
 }
@@ -504,6 +515,11 @@ Status Processes::failure() const {
   if (!impl_->hasFailed) return Ok{};
   const std::lock_guard lock(impl_->mutex);
   return *impl_->failed;
+}
+
+std::optional<Processes::FailedWait> Processes::waitAtFailure() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->failedWait;
 }
 
 void Processes::fail(int code, const std::string& why) {

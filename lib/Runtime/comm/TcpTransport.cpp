@@ -22,6 +22,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr int kMaxProcesses = 1 << 16;
 constexpr uint32_t kHello = 0x64746331;             // "dtc1"
+constexpr int32_t kGoodbye = -1;                    // the channel of the last message
 constexpr uint64_t kMaxMessage = uint64_t{1} << 30; // Processes sends longer ones in parts
 
 struct Settings {
@@ -56,7 +57,7 @@ struct Posted {
 
 struct Peer {
   TcpSocket socket;
-  bool open = false;
+  bool open = false, left = false; // left: it has said goodbye
   std::deque<Sent> out;
   Header header;  // of the message that arrives
   size_t got = 0; // bytes of it, with its header
@@ -238,8 +239,13 @@ int receive(int channel, void* data, size_t bytes, int peer, int tag, uint64_t t
   return 0;
 }
 
-// A closed connection is not an error by itself: a process that waits for a message from it starts an inquiry.
-void writeTo(Peer& peer) {
+// The other process has ended; without a goodbye, it was killed.
+void close(Peer& peer, int number) {
+  peer.open = false;
+  if (!peer.left) state().done.push_back({kDtcMpiLost, number, 0});
+}
+
+void writeTo(Peer& peer, int number) {
   while (peer.open && !peer.out.empty()) {
     Sent& m = peer.out.front();
     const bool inHeader = m.done < sizeof m.header;
@@ -250,7 +256,7 @@ void writeTo(Peer& peer) {
                                     MSG_NOSIGNAL | (inHeader && m.header.bytes ? MSG_MORE : 0))
                            : 0;
     if (n < 0) {
-      if (errno != EAGAIN && errno != EINTR) peer.open = false;
+      if (errno != EAGAIN && errno != EINTR) close(peer, number);
       return;
     }
     m.done += static_cast<size_t>(n);
@@ -269,12 +275,16 @@ void readFrom(Peer& peer, int source) {
         inHeader ? sizeof peer.header - peer.got : sizeof peer.header + peer.header.bytes - peer.got;
     if (left > 0) {
       const ssize_t n = recv(peer.socket.get(), to, left, 0);
-      if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) peer.open = false;
+      if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) close(peer, source);
       if (n <= 0) return;
       peer.got += static_cast<size_t>(n);
     }
     if (inHeader && peer.got == sizeof peer.header) {
       const Header& h = peer.header;
+      if (h.channel == kGoodbye) {
+        peer.left = true, peer.got = 0;
+        continue;
+      }
       if (h.bytes > kMaxMessage || (h.channel != DtcMpiData && h.channel != DtcMpiControl)) {
         state().error = "rank " + std::to_string(source) + " sends what is not a message of dtc";
         peer.open = false;
@@ -291,8 +301,8 @@ void readFrom(Peer& peer, int source) {
 void move() {
   State& s = state();
   for (size_t r = 0; r < s.peers.size(); ++r) {
-    writeTo(s.peers[r]);
-    readFrom(s.peers[r], static_cast<int>(r));
+    readFrom(s.peers[r], static_cast<int>(r)); // first: what a process has said before it ended
+    writeTo(s.peers[r], static_cast<int>(r));
   }
 }
 
@@ -322,6 +332,7 @@ void flush(std::chrono::milliseconds limit) {
 int finalize() {
   State& s = state();
   constexpr std::chrono::seconds kPatience(5);
+  for (Peer& p : s.peers) p.out.push_back({{kGoodbye, 0, 0}, "", 0, 0});
   flush(kPatience);
   for (Peer& p : s.peers)
     if (p.open) shutdown(p.socket.get(), SHUT_WR);

@@ -24,6 +24,9 @@ struct FlightDump {
   std::map<std::string, std::vector<int64_t>> groups; // the ranks of each, ascending
   std::map<std::string, std::string> about;           // the devices of each
   std::vector<FlightEntry> entries;
+  // Why the run failed, and where the process waited then, for which ranks; empty: unknown.
+  std::string failure, waitsAt;
+  std::vector<int64_t> waitsFor;
   std::string json; // with times by the clock of process 0
 };
 

@@ -84,6 +84,11 @@ public:
   [[nodiscard]] Status exchange(const ProcessChannel& on, ProcessExchange& exchange);
   // Error (Machine): a process has failed or does not answer; exchanges are done without their data.
   [[nodiscard]] Status failure() const;
+  // What this process waited for longest when the run failed.
+  struct FailedWait {
+    std::string peers, at; // "1,3", "gpt.dt:12: 'all_reduce'" or the stage of a round
+  };
+  [[nodiscard]] std::optional<FailedWait> waitAtFailure() const;
   // Tells the other processes that this one cannot go on; their exchanges are done.
   void fail(int code, const std::string& why);
   // What this process waits for on its GPUs, and since when (steady clock, ns): for inquiries; after the time limit, the
