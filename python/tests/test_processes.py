@@ -16,6 +16,7 @@ import tempfile
 import unittest
 
 import dtc
+import numpy
 from programs import ROOT
 
 # One write for each line: several processes write at the same time.
@@ -56,6 +57,67 @@ say(lambda: f.run_shards(whole[2 * processes.rank :][:2], 11.0))
 say(lambda: f.run_shards(whole[2 * processes.rank :][:2], 10.0))
 sys.stdout.flush()
 time.sleep(2)  # mpirun kills the others when a process exits without MPI_Finalize
+"""
+
+# What a process raises before its call meets the others is raised by all, and later calls pair as before.
+EARLY = """
+import os
+import sys
+
+import dtc
+import numpy as np
+
+TEXT = '''mesh @m = [a=2]
+func @main(%x: f32[4] @m{a}, %w: f32[] {donate = true}) -> (%s: f32[], %w: f32[] {carry = true}) {
+  %s = sum %x
+  %v = add %w, 1.0
+  return %s, %v
+}
+'''
+os.chdir(sys.argv[1])
+processes = dtc.init_from_env(threads=1, timeout=60)
+wrong = processes.rank == 1
+count = 0
+
+
+def say(call, early=None):
+    global count
+    count += 1
+    batch = [np.full(2, count, np.float32), np.float32(0)]
+    try:
+        text = f"{(early if early and wrong else call)(batch)}"
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+    sys.stdout.write(f"{processes.rank} {text!r}\\n")
+
+
+def run(batch):
+    return f.run_shards(*batch)[0]
+
+
+say(lambda batch: dtc.compile(TEXT), lambda batch: dtc.compile(None))
+say(lambda batch: dtc.compile(TEXT), lambda batch: dtc.compile(TEXT, dims={"N": "x"}))
+f = dtc.compile(TEXT)
+for early in (
+    lambda batch: f.run_shards(batch[0]),
+    lambda batch: f.run_shards(object(), batch[1]),
+    lambda batch: f.run_shards(batch[0], "text"),
+    lambda batch: f.run_shards(*batch, out=0),
+    lambda batch: f(*batch, out=0),
+    lambda batch: f(*batch, nothing=1),
+):
+    say(run, early)
+    say(run)
+say(lambda batch: f.bind_file("w.npz"), lambda batch: f.bind_file("none.npz"))
+say(lambda batch: f.bind_file("w.npz"), lambda batch: f.bind_file(None))
+say(run)
+f.carry_over()
+if wrong:
+    say(lambda batch: f.carry_over())
+    count -= 1
+say(lambda batch: run([batch[0], None]))
+say(run)
+dtc.finalize()
 """
 
 STUBS = os.environ.get("DTC_STUBS", "")
@@ -116,6 +178,26 @@ class Processes(unittest.TestCase):
             for line, pattern in zip(lines, expected):
                 self.assertRegex(line, pattern)
         self.assertIn("0 \"ProgramError: error: rank 1 on ", done.stdout)
+
+    def test_early_errors(self):
+        with tempfile.TemporaryDirectory() as folder:
+            numpy.savez(pathlib.Path(folder, "w.npz"), w=numpy.float32(0))
+            done = self.mpirun(2, EARLY, folder)
+        other, own = ([line[2:] for line in done.stdout.splitlines() if line.startswith(f"{r} ")] for r in (0, 1))
+        carry = [line for line in own if "carry_over needs" in line]
+        self.assertEqual(len(carry), 2, done.stdout + done.stderr)  # of carry_over, and of the next call of all
+        own.remove(carry[0])
+        self.assertEqual(len(own), len(other), done.stdout + done.stderr)
+        failed = 0
+        for mine, theirs in zip(own, other):
+            if "Error" not in mine:
+                self.assertEqual(mine, theirs, done.stdout)
+                continue
+            failed += 1
+            self.assertRegex(theirs, r"Error: .*rank 1 on ")
+            words = re.sub(r"^['\"]\w+: (error: )?(rank 1 on \S+: )?", "", mine)[:40]
+            self.assertIn(words, theirs)
+        self.assertEqual(failed, 11, done.stdout + done.stderr)
 
     def test_joined_once(self):
         done = self.mpirun(1, "import dtc\np = dtc.init_from_env()\nprint(p)\nfor call in (dtc.init_from_env, lambda: dtc.compile('', threads=2)):\n"

@@ -158,6 +158,8 @@ def nans(runs):
     code, out, err = runs.dtc(2, "nan.dt", "--input", "w=const(2)", "--nan", "--print", "loss")
     runs.expect("--nan without NaN", code == 0 and err.count("note: no NaN found") == 1, f"code {code}\n{err}")
     code, out, err = runs.dtc(2, "nan.dt", "--input", "w=raw:w.raw", "--loop", 20, "--log", "nan.jsonl")
+    report = runs.dtc(2, "nan.dt", "--input", "w=raw:w.raw", "--loop", 7, "--nan", "--stats", "--json")
+    runs.expect("--nan --json", report[0] == 1 and json.loads(report[1])["nan"]["made"]["op"] == "log", f"{report}")
     runs.expect("NaN without checkpoints", code == 1 and "'log' produces the first NaN" in err and " --loop 7 --nan" in err, f"code {code}\n{err}")
 
 

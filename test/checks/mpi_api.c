@@ -54,6 +54,29 @@ static void run(dtc_executable* program, int64_t elements, float limit, int whol
   say("run", status, error);
 }
 
+/* What one process gets wrong before a call begins is an error of the call on all. */
+static void early(dtc_executable* program) {
+  dtc_run_arguments arguments = {0};
+  const dtc_buffer unknown = {NULL, (dtc_dtype)99, 0, NULL, NULL, DTC_DEVICE_CPU, 0};
+  const dtc_run_arguments bad[] = {{sizeof arguments, &unknown, 1, NULL, 0, NULL, 1, 0, NULL},
+                                   {sizeof arguments, NULL, 1, NULL, 0, NULL, 1, 0, NULL},
+                                   {1, NULL, 0, NULL, 0, NULL, 1, 0, NULL},
+                                   {sizeof arguments, NULL, 0, &unknown, 7, NULL, 1, 0, NULL}};
+  for (int i = 0; i < 5; ++i) {
+    dtc_error* error = NULL;
+    if (rank == 0) run(program, 2, 10, 0);
+    if (rank == 1) say("run", dtc_run(program, i < 4 ? &bad[i] : NULL, &error), error);
+  }
+  dtc_error* error = NULL;
+  dtc_executable* none = NULL;
+  const char* text = rank == 1 ? NULL : kProgram;
+  const dtc_status status = dtc_compile(context, "p.dt", text, strlen(kProgram), options, &none, &error);
+  say("compile", status, error);
+  error = NULL;
+  if (rank == 0) run(program, 2, 10, 0);
+  if (rank == 1) say("run", dtc_processes_refuse(context, "no batch", &error) == DTC_OK ? DTC_ERROR_USAGE : DTC_OK, error);
+}
+
 int main(int argc, char** argv) {
   const char* what = argc > 1 ? argv[1] : "";
   options = dtc_options_create();
@@ -82,6 +105,7 @@ int main(int argc, char** argv) {
   if (!strcmp(what, "slow") && rank == 1) nanosleep(&longer, NULL);
   if (!strcmp(what, "shape")) run(program, rank == 1 ? 3 : 2, 10, 0);
   if (!strcmp(what, "whole")) run(program, 2, 10, 1);
+  if (!strcmp(what, "early")) early(program);
   run(program, 2, 10, 0);
   if (!strcmp(what, "check")) run(program, 2, 11, 0); /* ends the runs of all */
   if (!strcmp(what, "check")) run(program, 2, 10, 0);

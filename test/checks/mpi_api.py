@@ -12,6 +12,7 @@ ERRORS = {
     "text": ("compile 1, compile 0, run 0, leave 0", "unknown keyword 'retur'"),
     "other": ("compile 2, compile 0, run 0, leave 0", r"do not have the same program\\n  rank 0 on \S+ p.dt:3:.*1.0\\n  rank 1 on \S+ p.dt:3:.*2.0"),
     "shape": ("compile 0, run 1, run 0, leave 0", r"argument %x: expected f32\[2\], got f32\[3\]"),
+    "early": ("compile 0, run 2, run 2, run 2, run 2, run 2, compile 2, run 2, run 0, leave 0", "."),
     "whole": ("compile 0, run 2, run 0, leave 0", "result y: this process has only some of its shards"),
     "late": ("compile 0, run 0, leave 0, run 3, carry 3", "this process has left the others"),
     "check": ("compile 0, run 0, run 1, run 3, leave 3", "'expect_close': element .. is 10 where 11 is expected"),
