@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 import dtc
@@ -198,6 +199,24 @@ class Processes(unittest.TestCase):
             words = re.sub(r"^['\"]\w+: (error: )?(rank 1 on \S+: )?", "", mine)[:40]
             self.assertIn(words, theirs)
         self.assertEqual(failed, 11, done.stdout + done.stderr)
+
+    def test_killed_over_tcp(self):
+        script = (
+            "import os, sys, dtc, numpy as np\n"
+            "p = dtc.init_from_env(threads=1, timeout=100)\n"
+            "f = dtc.compile('mesh @m = [a=2]\\nfunc @main(%x: f32[4] @m{a}) -> (%s: f32[]) {\\n  %s = sum %x\\n  return %s\\n}\\n')\n"
+            "if p.rank == 1: os.kill(os.getpid(), 9)\n"
+            "f.run_shards(np.zeros(2, np.float32))\n")
+        with socket.socket() as s:
+            s.bind(("", 0))
+            port = s.getsockname()[1]
+        begun = time.time()
+        jobs = [subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True,
+                                 env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)})
+                for rank in (0, 1)]
+        err = [job.communicate(timeout=120)[1] for job in jobs]
+        self.assertRegex(err[0], "MachineError: error: .*a connection was closed: no answer from rank 1 on ")
+        self.assertLess(time.time() - begun, 50)  # long before the time limit
 
     def test_joined_once(self):
         done = self.mpirun(1, "import dtc\np = dtc.init_from_env()\nprint(p)\nfor call in (dtc.init_from_env, lambda: dtc.compile('', threads=2)):\n"
