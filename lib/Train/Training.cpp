@@ -125,8 +125,8 @@ Status Training::openFolder() {
   std::string newest = led ? *led : "";
   if (o_.processes) { // an error of process 0 is that of all
     o_.processes->stage("the opening of the checkpoint folder");
-    DTC_TRY(const auto all, o_.processes->round(led ? "+" + newest
-                                                    : std::to_string(led.error().kind) + led.error().message));
+    DTC_TRY(const auto all,
+            o_.processes->round(led ? "+" + newest : std::to_string(led.error().kind) + led.error().message));
     o_.processes->stage("the comparison of the state with its checkpoint");
     if (!all[0].starts_with('+') && !all[0].empty())
       return Error{static_cast<Error::Kind>(all[0][0] - '0'), all[0].substr(1)};
@@ -307,7 +307,8 @@ Result<Training::Verdict> Training::after(Executable& executable, int64_t step, 
   if (bits & Failed) return Verdict::Failed;
   if (!nan && writer_ && (due(o_.checkpointEvery) || (bits & Wanted))) {
     if (bits & Wanted) wanted_ = steps;
-    if ((bits & Wanted) && !wanted) sameWishUntil_ = std::chrono::steady_clock::now() + kOneSignal, sameWishStep_ = steps + 1;
+    if ((bits & Wanted) && !wanted)
+      sameWishUntil_ = std::chrono::steady_clock::now() + kOneSignal, sameWishStep_ = steps + 1;
     DTC_TRY(auto state, stateOf(executable));
     if (o_.processes) o_.processes->stage("the checkpoint of step " + std::to_string(steps));
     DTC_TRY(nan, any(hasNanIn(state))); // a run does not resume from a state with NaN

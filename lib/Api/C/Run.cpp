@@ -106,8 +106,8 @@ Status borrowArguments(const dtc_run_arguments& run, Buffers& arguments) {
 
 // What is wrong with the arguments, the program learns too: of several processes, the others wait for this one.
 dtc_status runGuarded(dtc_executable* executable, const dtc_run_arguments* given, dtc_error** error) {
-  const auto checked = given ? checkedArguments(given)
-                             : Result<dtc_run_arguments>(checkGiven({{given, "run"}}).error());
+  const auto checked =
+      given ? checkedArguments(given) : Result<dtc_run_arguments>(checkGiven({{given, "run"}}).error());
   const dtc_run_arguments run = checked ? *checked : dtc_run_arguments{};
   Buffers arguments;
   ResultBuffers results(*executable->program, run);

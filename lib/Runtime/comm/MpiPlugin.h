@@ -12,7 +12,8 @@ enum DtcMpiChannel {
   DtcMpiControl = 1
 }; // separate communicators: their messages never match
 inline constexpr int kDtcMpiAny = -1; // a receive from any process
-inline constexpr uint64_t kDtcMpiLost = ~uint64_t{0} - 2; // a token of poll(): the process `source` has ended without finalize
+inline constexpr uint64_t kDtcMpiLost =
+    ~uint64_t{0} - 2; // a token of poll(): the process `source` has ended without finalize
 
 struct DtcMpiDone {
   uint64_t token; // given to `send` or `receive`

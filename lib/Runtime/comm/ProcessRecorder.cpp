@@ -99,9 +99,10 @@ std::string ProcessRecorder::json(const Processes& processes, const ProcessClock
   if (const Status failure = processes.failure(); !failure) {
     const std::string& why = failure.error().message;
     const auto wait = processes.waitAtFailure();
-    out += ",\n \"failure\": {\"why\": " + jsonString(why.substr(0, why.find('\n'))) +
-           (wait ? ", \"waits_at\": " + jsonString(wait->at) + ", \"waits_for\": [" + wait->peers + "]" : "") +
-           "}";
+    out +=
+        ",\n \"failure\": {\"why\": " + jsonString(why.substr(0, why.find('\n'))) +
+        (wait ? ", \"waits_at\": " + jsonString(wait->at) + ", \"waits_for\": [" + wait->peers + "]" : "") +
+        "}";
   }
   return out + "}\n";
 }
