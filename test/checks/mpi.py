@@ -234,7 +234,7 @@ def messages(runs):
     code, out, err = runs.dtc(2, "carry.dt", "--input", "x=zeros", "--loop", 50, "--log", "/dev/full", "--comm-dump", "log.json")
     runs.expect("a full log", (folder / "log-0.json").exists() and code == 3 and err.count("error:") == 1 and "cannot write '/dev/full'" in err, f"code {code}\n{err}")
     (folder / "kept" / "step-00000004").mkdir(parents=True)
-    for flags, why in ((["--checkpoint", "kept"], "has checkpoints, the newest of step 4"), (["--output", "none/x.npy"], "'none' is not a folder")):
+    for flags, why in ((["--checkpoint", "kept"], "has checkpoints, the newest of step 4"), (["--output", "x=none/x.npy"], "'none' is not a folder")):
         code, out, err = runs.dtc(2, "carry.dt", "--input", "x=zeros", "--loop", 2, *flags)  # process 0 has looked for all
         runs.expect(f"{flags}", code == 2 and err.count("error:") == 1 and why in err and "note: this is an error of" not in err, f"code {code}\n{err}")
     (folder / "data.dt").write_text("""mesh @m = [d=2]
