@@ -110,7 +110,9 @@ public:
     if (errorNs_) out += "; clocks agree within " + textOfNs(errorNs_);
     out += "\n";
     const std::string open = openText();
-    const auto outside = [](const FlightDump& d) { return d.waitsAt.find('\'') == std::string::npos; };
+    const auto outside = [](const FlightDump& d) {
+      return !d.waitsAt.empty() && d.waitsAt.find('\'') == std::string::npos;
+    };
     const bool told = !open.empty() && std::ranges::none_of(dumps_, outside); // by the collectives
     return out + (told ? "" : failureText()) + (open.empty() ? "all collectives have completed\n" : open) +
            usualText();
