@@ -191,6 +191,15 @@ Status writePieces(const std::string& path, const FileLayout& layout, std::span<
   return file.close();
 }
 
+// An error names the file by the name that its user knows.
+static Status withName(Status s, const std::string& temporary, const std::string& path) {
+  if (s) return s;
+  Error e = s.error();
+  if (const size_t at = e.message.find(quotedPath(temporary)); at != std::string::npos)
+    e.message.replace(at, quotedPath(temporary).size(), quotedPath(path));
+  return e;
+}
+
 // The name of a new file of the layout, which gets the name `path` later.
 static Result<std::string> createTemporary(const std::string& path, const FileLayout& layout) {
   std::string temporary = path + ".XXXXXX";
@@ -201,7 +210,7 @@ static Result<std::string> createTemporary(const std::string& path, const FileLa
   const bool set = fchmod(fd, 0666 & ~mask) == 0;
   Status s = set ? Status(Ok{}) : cannotWrite(path);
   close(fd);
-  if (s) s = layOut(temporary, layout, 0);
+  if (s) s = withName(layOut(temporary, layout, 0), temporary, path);
   if (s) return temporary;
   unlink(temporary.c_str());
   return s.error();
@@ -214,7 +223,8 @@ Status writeTogether(const std::string& path, const FileLayout& layout, std::spa
   if (!named) return named.error();
   const std::string& temporary = (*named)[0];
   const auto text = [](const Status& s) { return s ? Result<std::string>("") : s.error(); };
-  auto done = group.round(text(writePieces(temporary, layout, tensors, group.rank())));
+  auto done =
+      group.round(text(withName(writePieces(temporary, layout, tensors, group.rank()), temporary, path)));
   Status s = done ? Status(Ok{}) : done.error();
   if (s && leads && rename(temporary.c_str(), path.c_str()) != 0) s = cannotWrite(path);
   if (!s) unlink(temporary.c_str()); // by all: the one that leads may have died
