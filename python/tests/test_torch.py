@@ -169,6 +169,37 @@ class Torch(unittest.TestCase):
             x = torch.randn(rows, 4)
             torch.testing.assert_close(call(x), torch.softmax(x, -1).T)
 
+    def test_sums_of_sizes(self):
+        """Sums of three sizes are one torch.sym_sum, which PyTorch's format of files does not have."""
+        import torch
+
+        class Joined(torch.nn.Module):
+            def forward(self, a, b, c):
+                return torch.arange(torch.sym_sum([a.shape[0], b.shape[0], c.shape[0]])) * torch.cat([a, b, c])
+
+        call = torch.compile(Joined(), backend=dtc_backend(), dynamic=True)
+        rows = [{0: torch.export.Dim(name)} for name in "pqr"]
+        exported = None
+        for sizes in ((2, 3, 4), (5, 2, 3)):
+            tensors = [torch.randn(n) for n in sizes]
+            exported = exported or dtc.compile(torch.export.export(Joined(), tuple(tensors), dynamic_shapes=tuple(rows)))
+            for f in (call, exported):
+                torch.testing.assert_close(f(*tensors), Joined()(*tensors))
+
+    def test_what_files_cannot_hold(self):
+        import torch
+
+        graph = torch.fx.Graph()
+        x = graph.placeholder("x")
+        added = graph.call_function(torch.ops.aten.add.Tensor, (x, {1: 2}))
+        for node in (x, added):
+            node.meta["val"] = torch.ones(3)
+        added.meta["stack_trace"] = '  File "model.py", line 7, in forward\n    y = x + z'
+        graph.output((added,))
+        with self.assertRaisesRegex(dtc.ProgramError, "^model.py:7: error: unsupported op 'aten.add.Tensor': a .pt2 file"):
+            dtc_backend()  # which imports dtc.torch
+            dtc.torch.compile_graph(torch.fx.GraphModule(torch.nn.Module(), graph))
+
     def test_sizes_of_a_backward_pass(self):
         """The saved tensors have sizes such as 3 s - 3, and none has the size s."""
         import torch

@@ -34,8 +34,21 @@ def size_names(program: Any) -> dict[str, str]:
 def save(program: Any, path: Any) -> None:
     """torch.export.save with the names of dynamic dims, which dtc then has for symbolic sizes."""
     import torch
+    from torch._export.serde.serialize import SerializeError
+
+    from ._graph import not_in_files, without_sums
 
     names = size_names(program)
     if any(str(getattr(n.target, "__module__", "")).startswith("torch._functorch.") for n in program.graph.nodes):
         program = program.run_decompositions({})  # torch.vmap, which is not yet in terms of aten ops
-    torch.export.save(program, path, extra_files={"dtc/sizes.json": json.dumps(names)} if names else None)
+    without_sums(program.graph_module)
+    try:
+        torch.export.save(program, path, extra_files={"dtc/sizes.json": json.dumps(names)} if names else None)
+    except SerializeError as error:
+        raise not_in_files(error, _failed(program, error)) from error
+
+
+def _failed(program: Any, error: Exception) -> Any:
+    """The node that the error names, or None."""
+    found = re.match(r"Failed serializing node (\w+) in graph", str(error))
+    return next((node for node in program.graph.nodes if found and node.name == found[1]), None)
