@@ -432,11 +432,10 @@ Status CompiledProgram::carryOverTogether() {
 
 Status CompiledProgram::carryOverLocked() {
   const auto carried = std::ranges::find_if(info_.arguments, [](const auto& a) { return a.carried >= 0; });
-  if (carried == info_.arguments.end()) return Ok{};
+  const bool carries = carried != info_.arguments.end();
   if (!hasResults_)
-    return usageError(
-        "argument %" + carried->name +
-        " has no value to take over: carry_over needs a successful run since the last carry_over");
+    return usageError((carries ? "argument %" + carried->name + " has no value to take over: " : "") +
+                      "carry_over needs a successful run since the last carry_over");
   hasResults_ = false; // their memory may now be that of arguments
   Status done = executable_->carryOver();
   for (size_t i = 0; i < set_.size(); ++i)

@@ -7,6 +7,7 @@ import functools
 import inspect
 import operator
 import os
+import re
 import tempfile
 import threading
 from typing import Any, Callable, Mapping, Optional, Sequence, Union
@@ -78,7 +79,20 @@ def _setting(value: Any) -> str:
 
 
 def _is_text(program: str) -> bool:
-    return "\n" in program or "(" in program and "{" in program and not os.path.exists(program)
+    """One line is a path if there is such a file, or if it ends as names of files do."""
+    if "\n" in program:
+        return True
+    return re.search(r"[%@({]", program) is not None and not re.search(r"\.[A-Za-z]\w*$", program) and not os.path.exists(program)
+
+
+def _check_characters(program: str, what: str) -> None:
+    try:
+        program.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"{what} has the character {program[error.start]!r} at position {error.start}, which is half of a surrogate pair "
+            "and has no UTF-8"
+        ) from None
 
 
 def _exported_file(program: Any) -> "tempfile._TemporaryFileWrapper":
@@ -250,12 +264,14 @@ def compile(
     if isinstance(program, str) and not program.strip():
         raise UsageError("dtc.compile was given an empty text: it takes the text of a program or a path")
     if isinstance(program, str) and _is_text(program):
+        _check_characters(program, "the text of the program")
         text, label = program, name or "<text>"
     elif isinstance(program, bytes):
         text, label = program, name or "<bytes>"
         file = _file_of_bytes(program)
     elif isinstance(program, (str, os.PathLike)):
-        text, label = None, os.fspath(program)
+        text, label = None, os.fsdecode(program)
+        _check_characters(label, "the path")
     elif hasattr(program, "graph_signature") and hasattr(program, "graph_module"):
         file = _exported_file(program)
         text, label = None, file.name

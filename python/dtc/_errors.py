@@ -66,8 +66,12 @@ def _dims(found: "re.Match") -> str:
     return "dims={" + ", ".join(f'"{name}": {size}' for name, size in re.findall(r"--dim (\w+)=(\w+)", found[0])) + "}"
 
 
-# Flags of the command line in messages, and what they are in Python, the longest form first.
+# Flags of the command line, and functions of the C API, in messages, and what they are in Python, the longest form first.
 _SPELLINGS = (
+    (
+        re.compile(r"bind each with the option dim \(NAME=SIZE\), or with the shape of an argument that contains it \(dtc_\w+\)"),
+        "bind each with dims={NAME: SIZE}, or by a tensor for an argument whose shape contains it",
+    ),
     (re.compile(r"--dim \w+=\w+(?: --dim \w+=\w+)*"), _dims),
     (re.compile(r"--bind (\S+?)=(?:FILE|\w+)\.npy"), r'bind={"\1": VALUE}'),
     (re.compile(r"--mesh (\w+=\w+:\w+(?:,\w+:\w+)*(?:,…)?)"), r'mesh="\1"'),
@@ -85,7 +89,7 @@ def _in_python(text: str) -> str:
     """A message with the arguments of dtc.compile instead of flags. Indented lines quote the program."""
     lines = text.split("\n")
     for i, line in enumerate(lines):
-        if not line.startswith(" ") and "--" in line:
+        if not line.startswith(" ") and ("--" in line or "(dtc_" in line):
             for flag, argument in _SPELLINGS:
                 lines[i] = flag.sub(argument, lines[i])
     return "\n".join(lines)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
 
 from . import _core
+from ._arguments import expanded, flattened, shape_of
 from ._errors import Error, UsageError
 
 # Compiled programs with symbolic sizes that an Executable keeps, one per combination of sizes.
@@ -235,6 +236,15 @@ class Executable:
             raise TypeError(f"out= must be a tuple or list with a tensor for each result, not {type(out).__name__}")
         if named:
             args = self._in_order(args, named)
+        try:
+            return self._call(args, out)
+        except TypeError:
+            flat = flattened(args, self._open_names())
+            if flat is None:
+                raise
+        return self._call(flat, out)
+
+    def _call(self, args: tuple, out: Optional[Sequence[Any]]) -> Any:
         if self._has_like:
             like = self._like
         else:
@@ -340,10 +350,15 @@ class Executable:
         """Makes `carry` results the arguments of the next call, which is then given None for those."""
         self._any().carry_over()
 
+    def _open_names(self) -> list[str]:
+        """Of the arguments that calls give."""
+        return [self._names[i] for i in self._open] if self._filled is not None else list(self._names)
+
     def _in_order(self, args: tuple, named: Mapping[str, Any]) -> tuple:
-        names = [self._names[i] for i in self._open] if self._filled is not None else list(self._names)
+        names = self._open_names()
+        args = flattened(args, names) or args
         values = dict(zip(names, args))
-        for name, value in named.items():
+        for name, value in expanded(named, names).items():
             if name not in names:
                 raise TypeError(f"no argument '{name}'; the arguments are {', '.join(names)}")
             if name in values:
@@ -360,20 +375,20 @@ class Executable:
             raise TypeError(
                 f"expected {_counted(len(self._names), 'argument')}, got {len(args)}" + (missing and f": no {missing}")
             )
-        for name, a in zip(self._names, args):
-            if isinstance(a, (list, tuple)):
-                raise TypeError(
-                    f"'{name}' must be a tensor of NumPy, PyTorch, JAX or any other package with DLPack, not "
-                    f"{type(a).__name__}"
-                )
-        shapes = tuple(None if a is None else tuple(getattr(a, "shape", ())) for a in args)
+        shapes = tuple(None if a is None else shape_of(name, a) for name, a in zip(self._names, args))
         with self._lock:
             core = self._sized.get(shapes)
             self._last_shapes = shapes
             if core is not None:
                 self._sized.move_to_end(shapes)
                 return core
-            core = self._compile_for(shapes)
+            try:
+                core = self._compile_for(shapes)
+            except Error as error:
+                missing = [name for name, a in zip(self._names, args) if a is None]
+                if missing and any(d.kind == "unbound-sizes" for d in error.diagnostics):
+                    raise TypeError(f"'{missing[0]}' is None, but symbolic sizes follow from its shape") from error
+                raise
             for file in self._files:
                 core.bind_file(file)
             self._describe(core)

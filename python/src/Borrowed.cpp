@@ -2,6 +2,8 @@
 
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -95,6 +97,32 @@ bool hasFlags(PyTypeObject* type) {
   const auto [found, fresh] = known.try_emplace(type, false);
   if (fresh) found->second = nb::hasattr(nb::handle(reinterpret_cast<PyObject*>(type)), "resolve_neg");
   return found->second;
+}
+
+// The bits of a float with fewer bits, rounded to nearest even.
+struct FloatFormat {
+  dtc_dtype dtype;
+  int exponent, mantissa; // bits
+  bool infinity;          // else overflow is NaN, all bits set
+};
+constexpr FloatFormat kFloats[] = {
+    {DTC_F16, 5, 10, true}, {DTC_BF16, 8, 7, true}, {DTC_F8E4M3, 4, 3, false}, {DTC_F8E5M2, 5, 2, true}};
+
+uint16_t bitsOf(double value, const FloatFormat& f) {
+  const int bias = (1 << (f.exponent - 1)) - 1;
+  const int64_t sign = std::signbit(value) ? int64_t(1) << (f.exponent + f.mantissa) : 0;
+  const int64_t allOnes = (int64_t(1) << (f.exponent + f.mantissa)) - 1;
+  const int64_t infinity = f.infinity ? allOnes - ((1 << f.mantissa) - 1) : allOnes;
+  int64_t bits = f.infinity ? infinity + (1 << (f.mantissa - 1)) : allOnes; // NaN
+  if (std::isinf(value)) bits = infinity;
+  if (std::isfinite(value)) {
+    const double size = std::fabs(value);
+    const int exponent = size == 0 ? 1 - bias : std::max(std::ilogb(size), 1 - bias); // subnormals have the least
+    bits = (int64_t(exponent + bias - 1) << f.mantissa) +
+           static_cast<int64_t>(std::nearbyint(std::ldexp(size, f.mantissa - exponent)));
+    bits = std::min(bits, infinity);
+  }
+  return static_cast<uint16_t>(sign | bits);
 }
 
 [[noreturn]] void refuse(const dtc_value_info& about, bool writable, const nb::python_error& why) {
@@ -260,6 +288,12 @@ void Borrowed::fromNumber(PyObject* object, const dtc_value_info& about) {
       std::memcpy(number_, &single, 4);
     else
       std::memcpy(number_, &v, 8);
+  } else if (const auto* small = std::ranges::find(kFloats, about.dtype, &FloatFormat::dtype);
+             small != std::end(kFloats)) {
+    const double v = PyFloat_AsDouble(object);
+    if (v == -1 && PyErr_Occurred()) throw nb::python_error();
+    const uint16_t bits = bitsOf(v, *small);
+    std::memcpy(number_, &bits, 2); // little-endian: the low byte is an f8
   } else {
     typeError(nameOf(about) + " is " + dtc_dtype_name(about.dtype) +
               "; pass a tensor of that dtype instead of a Python " + Py_TYPE(object)->tp_name);

@@ -11,7 +11,7 @@ import unittest
 
 import dtc
 import numpy as np
-from programs import MATMUL, ROOT, module, unary
+from programs import MATMUL, ROOT, importable, module, unary
 
 
 class Calls(unittest.TestCase):
@@ -162,6 +162,36 @@ class Calls(unittest.TestCase):
             with self.assertRaises((TypeError, ValueError, dtc.Error)):
                 f(np.ones(2, np.float32), 2.5, wrong)
 
+    @unittest.skipUnless(importable("ml_dtypes"), "needs ml_dtypes")
+    def test_numbers_of_small_floats(self):
+        """Rounded as ml_dtypes does: ties to even, subnormals, overflow."""
+        import ml_dtypes
+
+        numbers = [0.0, -0.0, 1, -2.5, 0.1, 1 / 3, 448, 464, 465, 57344, 61440, 61439, 65504, 65519.9, 65520, 1e-3, 1.5e-5, 1e-7]
+        numbers += [2.0**-9, 2.0**-10, 3 * 2.0**-11, 2.0**-17, 2.0**-24, 2.0**-25, 5e-324, 1e300, -1e300, 1e-40, 3.4e38]
+        numbers += [float("inf"), float("-inf"), float("nan")]
+        kinds = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2}
+        for name, kind in kinds.items():
+            f = dtc.compile(f"func @main(%x: {name}[]) -> (%y: f32[]) {{\n  %y = convert %x {{dtype = f32}}\n  return %y\n}}\n")
+            for number in numbers:
+                with self.subTest(name, number=number), np.errstate(all="ignore"):
+                    want = np.array(number, np.float64).astype(kind).astype(np.float32)
+                    got = np.asarray(f(number))
+                    np.testing.assert_array_equal(got, want)
+                    self.assertEqual(np.signbit(got), np.signbit(want))
+
+    def test_wrong_texts(self):
+        for text in ("func @main(", "func @f(%x: f32[2]) -> (%y: f32[2]) { %y = mul %x, 2.5"):
+            with self.assertRaisesRegex(dtc.ProgramError, "<text>:1:"):
+                dtc.compile(text)
+        for path in ("none.dt", "folder (1)/none.pt2", "none"):
+            with self.assertRaisesRegex(dtc.ProgramError, "cannot read"):
+                dtc.compile(path)
+        with self.assertRaisesRegex(dtc.UsageError, r"the text of the program has the character '\\udcff' at position 11"):
+            dtc.compile("func @main(\udcff")
+        with self.assertRaisesRegex(dtc.UsageError, "the path has the character"):
+            dtc.compile("\udcff.dt")
+
     def test_wrong_tensors(self):
         f = dtc.compile(MATMUL)
         with self.assertRaisesRegex(dtc.ProgramError, r"expected f32\[3, 5\]"):
@@ -195,6 +225,14 @@ class Calls(unittest.TestCase):
         with self.assertRaisesRegex(dtc.UsageError, "no mesh"):
             dtc.compile(plain, shardings={"x": "{a, _}"})
 
+    def test_carry_over_without_carried_results(self):
+        f = dtc.compile(unary("neg"))
+        for _ in range(2):
+            with self.assertRaisesRegex(dtc.UsageError, "^error: carry_over needs a successful run since the last carry_over"):
+                f.carry_over()
+            f(np.ones(4, np.float32))
+            f.carry_over()
+
     def test_symbolic_sizes(self):
         f = dtc.compile("func @main(%x: f32[B, 2], %s: f32[]) -> (%y: f32[B, 2]) {\n  %y = mul %x, %s\n  return %y\n}\n", cache_size=2)
         self.assertIn("symbolic sizes", repr(f))
@@ -206,6 +244,14 @@ class Calls(unittest.TestCase):
         f = dtc.compile("func @main(%x: f32[B, 4], %s: f32[]) -> (%y: f32[B, 4]) {\n  %y = mul %x, %s\n  return %y\n}\n")
         with self.assertRaisesRegex(dtc.ProgramError, r"argument %x: expected f32\[B, 4\], got f32\[3\]"):
             f(np.ones(3, np.float32), 2.0)
+        for wrong in ("a", [1.0]):
+            with self.assertRaisesRegex(TypeError, f"'x' must be a tensor of NumPy.*, not {type(wrong).__name__}"):
+                f(wrong, 2.0)
+        with self.assertRaisesRegex(TypeError, "'x' is None, but symbolic sizes follow from its shape"):
+            f(None, 2.0)
+        with self.assertRaisesRegex(dtc.Error, "bind each with dims={NAME: SIZE}, or by a tensor") as raised:
+            dtc.compile("func @main(%s: f32[]) -> (%y: f32[B]) {\n  %y = broadcast %s {shape = [B]}\n  return %y\n}\n")(1.0)
+        self.assertNotIn("dtc_options", str(raised.exception))
         with self.assertRaisesRegex(TypeError, "expected 2 arguments, got 1: no %s"):
             f(np.ones((3, 4), np.float32))
         np.testing.assert_array_equal(f(np.ones((3, 4), np.float32), 2.0), np.full((3, 4), 2.0))

@@ -27,6 +27,28 @@ class TorchExport(unittest.TestCase):
             model.linear.weight.mul_(2)  # the executable uses the model's own weights
         torch.testing.assert_close(f(x), model(x))
 
+    def test_inputs_in_dicts_and_lists(self):
+        import torch
+
+        class Model(torch.nn.Module):
+            def forward(self, x, state, pair=(), mask=None):
+                y = x - state["in"]["b"] * 2 + state["a"]
+                return y + pair[0] * 3 - pair[1] if mask is None else y, None, y * 2
+
+        x, a, b, p, q = (torch.randn(3) for _ in range(5))
+        state = {"in": {"b": b}, "a": a}
+        f = dtc.compile(torch.export.export(Model(), (x, state, [p, q])))
+        want = Model()(x, state, [p, q])
+        swapped = {"a": a, "in": {"b": b}}
+        for results in (f(x, state, [p, q]), f(x, swapped, (p, q)), f(x, swapped, [p, q], None), f(x, b, a, p, q),
+                        f(x, pair=[p, q], state=swapped), f(x, state_a=a, state_in_b=b, pair=(p, q))):
+            self.assertEqual(len(results), 2)  # not the None
+            torch.testing.assert_close(results[0], want[0])
+            torch.testing.assert_close(results[1], want[2])
+        for wrong in ((x, {"a": a, "c": b}, [p, q]), (x, state, [p]), ([x], state, [p, q])):
+            with self.assertRaises(TypeError):
+                f(*wrong)
+
     def test_autocast_in_an_export(self):
         """The file has f32 operands and results in bf16."""
         import torch

@@ -104,6 +104,7 @@ const ImportRow kRows[] = {
     {"aten._efficientzerotensor", constantFill<0>},
     {"aten.zeros_like", constantFill<0>},
     {"aten.new_zeros", constantFill<0>},
+    {"aten._new_zeros_with_same_feature_meta", constantFill<0>},
     {"aten.zero", constantFill<0>},
     {"aten.ones", constantFill<1>},
     {"aten.ones_like", constantFill<1>},

@@ -419,6 +419,7 @@ ImportResults lcm(ImportContext& c) {
 
 const ImportRow kRows[] = {
     {"aten.neg", unary<ops::neg>},
+    {"aten._neg_view", unary<ops::neg>},
     {"aten.exp", unary<ops::exp>},
     {"aten.exp2", unary<ops::exp2>},
     {"aten.expm1", unary<ops::expm1>},

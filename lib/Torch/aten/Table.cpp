@@ -76,7 +76,8 @@ std::string remarkOn(const ImportNode& node) {
 
 // A captured program has no other form, but what calls the op can be left to PyTorch.
 std::string remarkOnCaptured(const ImportNode& node) {
-  const std::string remark = remarkOnFactors(node);
+  std::string remark = remarkOnFactors(node);
+  if (remark.empty()) remark = remarkOnSize(node);
   return (remark.empty() ? ": dtc cannot compile it" : remark) +
          "; torch.compiler.disable leaves the function that calls it to PyTorch";
 }

@@ -1,6 +1,7 @@
 """Higher-order ops that a .pt2 file cannot hold, as ops that it can.
 
-Attention with functions of scores becomes PyTorch's definition of it, traced; a switch becomes conditions.
+Attention with functions of scores and associative scans become PyTorch's definitions of them, traced; a switch becomes
+conditions.
 """
 
 from __future__ import annotations
@@ -130,6 +131,10 @@ def expanded(graph: torch.fx.GraphModule, table: Callable[[], Mapping[Any, Any]]
             from torch._higher_order_ops.flex_attention import sdpa_dense_backward
 
             _traced(graph, node, sdpa_dense_backward, table)
+        elif name == "associative_scan":
+            from torch._higher_order_ops.associative_scan import associative_scan_op_dense
+
+            _traced(graph, node, associative_scan_op_dense, table)
         elif name == "switch":
             _as_conditions(graph, node)
         elif name in ("invoke_quant", "invoke_quant_packed"):  # how a code generator should treat the function

@@ -96,6 +96,8 @@ constexpr const char* kMesh = "mesh @m = [d=4]\n"
                               "  %y = mul %x, 2.0\n  %s = sum %x {dims = [0]}\n  return %y, %s\n}\n";
 constexpr const char* kStep = "func @main(%w: f32[4], %g: f32[4]) -> (%w: f32[4] {carry = true}) {\n"
                               "  %n = sub %w, %g\n  return %n\n}\n";
+constexpr const char* kUncarried =
+    "func @main(%x: f32[4]) -> (%y: f32[4]) {\n  %y = neg %x\n  return %y\n}\n";
 
 } // namespace
 
@@ -223,6 +225,21 @@ TEST(CApi, ReturnsTensors) {
   plain->dl_tensor.device.device_type = 10;
   EXPECT_EQ(dtc_buffer_from_dlpack(plain, &view, nullptr), DTC_ERROR_USAGE);
   plain->deleter(plain);
+}
+
+TEST(CApi, CarriesOverOnlyAfterARun) {
+  const auto context = contextOf();
+  const auto x = compiled(context.get(), kUncarried);
+  ASSERT_TRUE(x);
+  auto a = iota(4, 10);
+  std::vector<float> out(4);
+  const std::vector<int64_t> shape = {4};
+  Call run{{bufferOf(a.data(), shape)}, {bufferOf(out.data(), shape)}};
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(dtc_carry_over(x.get(), nullptr), DTC_ERROR_USAGE);
+    ASSERT_EQ(run(x.get()), DTC_OK);
+    EXPECT_EQ(dtc_carry_over(x.get(), nullptr), DTC_OK);
+  }
 }
 
 TEST(CApi, KeepsAndCarriesArguments) {
