@@ -352,16 +352,38 @@ class TorchDistributed(unittest.TestCase):
             with tempfile.TemporaryDirectory() as folder, self.assertWarnsRegex(UserWarning, "device 3 runs another program"):
                 dtc.torch.export_local(model, (x,), f"{folder}/local.pt2")
 
+    def test_meshes_without_names(self):
+        """Their axes are d0, d1, …"""
+        import torch.distributed as dist
+        from torch.distributed.fsdp import fully_shard
+        from torch.distributed.tensor import Replicate, Shard
+        from torch.distributed.tensor.parallel import parallelize_module
+        import dtc.torch
+
+        row, grid = (dist.device_mesh.init_device_mesh("cpu", shape) for shape in ((4,), (2, 2)))
+        text = self.check(lambda model: fully_shard(model, mesh=row)).text()
+        self.assertRegex(text, r"mesh @\w+ = \[d0=4\]")
+        text = self.check({"0.weight": [Shard(0), Replicate()]}, mesh=grid).text()
+        self.assertRegex(text, r"mesh @\w+ = \[d0=2, d1=2\]")
+        self.assertIn("all_reduce", str(self.check(self.styles(), mesh=row, data=()).explain()))
+        parallelize_module(self.model, row, self.styles())
+        with tempfile.TemporaryDirectory() as folder:
+            dtc.torch.export_local(self.model, (self.x,), f"{folder}/local.pt2")
+            self.assertIn("all_reduce", dtc.command(["audit", f"{folder}/local.pt2"]))
+
     def test_wrong_plans(self):
         import torch.distributed as dist
+        from torch.distributed.fsdp import fully_shard
         from torch.distributed.tensor import Replicate, Shard
         import dtc.torch
 
-        unnamed = dist.device_mesh.init_device_mesh("cpu", (4,))
+        unnamed, two = (dist.device_mesh.DeviceMesh("cpu", list(range(n))) for n in (4, 2))
+        grid = dist.device_mesh.init_device_mesh("cpu", (2, 2))
         for plan, mesh, message in (
             (self.styles(), None, "needs mesh="),
             ({"up.weight": [Shard(0)]}, self.mesh, "'up.weight', which the model does not have"),
-            ({"0.weight": [Shard(0)]}, unnamed, "has no names"),
+            (lambda m: fully_shard(m, mesh=unnamed), two, "the mesh axis 'd0' has the size 4, and 2 in the root mesh"),
+            ({**self.styles()}, grid, "give mesh one dim, or call one of them 'tp'"),
             ({"0.weight": [Shard(0)]}, self.mesh, "1 placements are given for a mesh of 2 dims"),
             ({"0.weight": [Replicate(), Shard(2)]}, self.mesh, "shards a dim that a tensor of rank 2 does not have"),
             ({"0.weight": "tp"}, self.mesh, "expected a parallel style or placements, but got str"),

@@ -22,7 +22,7 @@ MESH = "mesh"
 
 def _groups_of(mesh: Any) -> dict[str, list[str]]:
     """The axis of each process group of the mesh."""
-    return {mesh.get_group(axis).group_name: [axis] for axis in names_of(mesh, "the model's mesh")}
+    return {mesh.get_group(i).group_name: [axis] for i, axis in enumerate(names_of(mesh))}
 
 
 def _attribute(descriptor: Any) -> Optional[str]:
@@ -100,7 +100,7 @@ class _Placed:
         inputs: Mapping[int, str],
         outputs: Mapping[int, str],
     ):
-        self.axes = dict(zip(names_of(mesh, "the model's mesh"), mesh.shape))
+        self.axes = dict(zip(names_of(mesh), mesh.shape))
         self._states: dict[str, Any] = dict(model.named_parameters(remove_duplicate=False))
         self._states.update(model.named_buffers(remove_duplicate=False))
         self._args = args

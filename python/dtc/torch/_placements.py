@@ -60,11 +60,9 @@ def sharding_text(dims: Sequence[Sequence[str]]) -> str:
     return "{" + ", ".join("_" if not d else d[0] if len(d) == 1 else f"({', '.join(d)})" for d in dims) + "}"
 
 
-def names_of(mesh: Any, what: str) -> tuple[str, ...]:
-    names = mesh.mesh_dim_names
-    if names is None:
-        raise UsageError(f"{what}: its DeviceMesh has no names; give mesh_dim_names to init_device_mesh")
-    return tuple(names)
+def names_of(mesh: Any) -> tuple[str, ...]:
+    """Those of the mesh's dims; d0, d1, … of a mesh without names."""
+    return tuple(mesh.mesh_dim_names or (f"d{i}" for i in range(mesh.ndim)))
 
 
 def _root_of(mesh: Any) -> Any:
@@ -75,11 +73,13 @@ def dims_of(what: str, mesh: Any, placements: Sequence[Any], rank: int, axes: Ma
     """The axes of each dim, major to minor. FSDP over TP is a _StridedShard, which is minor to what follows it."""
     out: list[list[str]] = [[] for _ in range(rank)]
     strided: list[tuple[int, str, int]] = []
-    if placements and len(placements) != len(names_of(mesh, what)):
-        raise UsageError(f"{what}: {len(placements)} placements are given for a mesh of {len(names_of(mesh, what))} dims")
-    for axis, placement in zip(names_of(mesh, what), placements):
+    if placements and len(placements) != len(names_of(mesh)):
+        raise UsageError(f"{what}: {len(placements)} placements are given for a mesh of {len(names_of(mesh))} dims")
+    for axis, size, placement in zip(names_of(mesh), mesh.shape, placements):
         if axis not in axes:
             raise UsageError(f"{what}: the mesh axis '{axis}' is not one of the root mesh, {', '.join(axes)}")
+        if size != axes[axis]:
+            raise UsageError(f"{what}: the mesh axis '{axis}' has the size {size}, and {axes[axis]} in the root mesh")
         kind = type(placement).__name__
         if "Shard" in kind and not -rank <= placement.dim < rank:
             raise UsageError(f"{what}: {placement} shards a dim that a tensor of rank {rank} does not have")
@@ -131,7 +131,7 @@ def _recorded(model: torch.nn.Module, found: list[Activation]) -> Iterator[None]
         path = paths.get(id(module))
         if path is None:
             return
-        axis = names_of(mesh, f"the plan of module '{path}'")[0]
+        axis = names_of(mesh)[0]
         for part in _parts(style):
             inputs = _first(part, _INPUTS)
             keywords = getattr(part, "desired_input_kwarg_layouts", None) or {}
@@ -191,7 +191,7 @@ def _read_fsdp(model: torch.nn.Module, plan: Plan) -> set[str]:
         kept = getattr(state, "_auto_reshard_after_forward", False) and not _is_within_fsdp(model, path)
         for group in [group for group in groups if group is not None]:
             freed = getattr(group, "post_forward_mesh_info", None) is not None and not kept
-            axes |= set(names_of(group.mesh_info.mesh, f"fully_shard of module '{path}'"))
+            axes |= set(names_of(group.mesh_info.mesh))
             for parameter in group.fsdp_params:
                 policy = getattr(parameter, "mp_policy", policy)
                 info = parameter._module_info
@@ -231,7 +231,7 @@ def _applied(model: torch.nn.Module, plan: Any, mesh: Any, found: list[Activatio
         if mesh is None:
             raise UsageError("a plan of parallel styles needs mesh=, the DeviceMesh")
         if mesh.ndim > 1:
-            if "tp" not in names_of(mesh, "mesh="):
+            if "tp" not in names_of(mesh):
                 raise UsageError("a plan of parallel styles is for one mesh axis: give mesh one dim, or call one of them 'tp'")
             mesh = mesh["tp"]
         if not isinstance(plan, (Mapping, ParallelStyle)):
@@ -262,7 +262,7 @@ def read_plan(model: torch.nn.Module, plan: Any, mesh: Any, data: Union[None, st
     if mesh is None and not meshes:
         raise UsageError("the plan places no parameter on a DeviceMesh; give mesh=")
     root = mesh if mesh is not None else _root_of(meshes[0])
-    axes = dict(zip(names_of(root, "the model's mesh"), root.shape))
+    axes = dict(zip(names_of(root), root.shape))
     named = dict(model.named_parameters(remove_duplicate=False))  # tied weights have several names
     names = set(named)
     if parallel is None:
