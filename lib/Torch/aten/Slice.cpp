@@ -3,6 +3,7 @@
 #include "aten/Table.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace dtc {
 namespace aten::slices {
@@ -272,11 +273,38 @@ ImportResults unfoldDim(ImportContext& c) { // Tensor.unfold
   return moved(reshapeTo(taken, wide), d + 1, static_cast<int64_t>(x.rank()));
 }
 
-// The elements of a contiguous tensor's memory that sizes and strides name, in order.
-Tensor stridedPlaces(ImportContext& c, Expr x) {
-  // Strides refer to PyTorch's memory; of a contiguous tensor these are its elements in order.
-  if (!isRowMajor(c, "self"))
-    c.fail("needs a row-major operand, on whose memory its strides are: call contiguous() first");
+// The dims of self from the outermost to the innermost in PyTorch's memory, which the strides of as_strided refer to.
+std::vector<int64_t> memoryOrder(ImportContext& c, const std::vector<int64_t>& sizes) {
+  std::vector<int64_t> order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (isRowMajor(c, "self")) return order;
+  const auto* ref = std::get_if<ImportValueRef>(c.attribute("self"));
+  const auto& strides = c.file.values[ref->index].strides;
+  bool dense = strides && strides->size() == sizes.size() && std::ranges::all_of(*strides, &ImportInt::isNumber);
+  const auto stride = [&](int64_t d) { return (*strides)[static_cast<size_t>(d)].number; };
+  if (dense) std::ranges::sort(order, {}, [&](int64_t d) { return std::pair(-stride(d), d); });
+  int64_t elements = 1;
+  for (size_t i = order.size(); dense && i-- > 0;) {
+    const int64_t size = sizes[static_cast<size_t>(order[i])];
+    dense = size == 1 || stride(order[i]) == elements;
+    elements *= size;
+  }
+  if (!dense)
+    c.fail("needs an operand without gaps or repeated elements in memory, on which its strides are: "
+           "call contiguous() first");
+  return order;
+}
+
+// self as its memory, and the elements of it that sizes and strides name, in order.
+struct Strided {
+  Expr memory; // with the dims of self in `order`
+  std::vector<int64_t> order;
+  Expr flat;
+  Expr places;
+};
+
+Strided strided(ImportContext& c) {
+  const Expr x = c.tensor("self");
   const std::vector<int64_t> size = c.ints("size"), stride = c.ints("stride");
   const int64_t offset = c.integer("storage_offset", 0);
   const std::vector<int64_t> all = staticDims(c.b, x.dims());
@@ -296,19 +324,22 @@ Tensor stridedPlaces(ImportContext& c, Expr x) {
       c.fail("reads beyond its operand: its memory is that of another tensor");
     at.setInt(i, source);
   }
-  return at;
+  const std::vector<int64_t> order = memoryOrder(c, all);
+  const Expr memory = permuted(x, order);
+  return {memory, order, reshapeTo(memory, {elementsOf(c.b, x.dims())}), constantOf(c.b, at)};
 }
 
 ImportResults asStrided(ImportContext& c) {
-  const Expr x = c.tensor("self"), flat = reshapeTo(x, {elementsOf(c.b, x.dims())});
-  return reshapeTo(ops::index_select(flat, constantOf(c.b, stridedPlaces(c, x)), {.dim = 0}), resultDims(c));
+  const Strided s = strided(c);
+  return reshapeTo(ops::index_select(s.flat, s.places, {.dim = 0}), resultDims(c));
 }
-
 ImportResults asStridedScatter(ImportContext& c) {
-  const Expr x = c.tensor("self"), flat = reshapeTo(x, {elementsOf(c.b, x.dims())});
-  const Expr at = constantOf(c.b, stridedPlaces(c, x)),
-             u = reshapeTo(c.tensor("src").as(x.dtype()), at.dims());
-  return reshapeTo(ops::scatter(flat, at, u, {.dim = 0, .reduce = "set"}), x.dims());
+  const Strided s = strided(c);
+  const Expr u = reshapeTo(c.tensor("src").as(s.flat.dtype()), s.places.dims());
+  const Expr written = ops::scatter(s.flat, s.places, u, {.dim = 0, .reduce = "set"});
+  std::vector<int64_t> back(s.order.size());
+  for (size_t i = 0; i < back.size(); ++i) back[static_cast<size_t>(s.order[i])] = static_cast<int64_t>(i);
+  return permuted(reshapeTo(written, s.memory.dims()), back);
 }
 
 const ImportRow kRows[] = {

@@ -69,6 +69,8 @@ std::string remarkOn(const ImportNode& node) {
   if (std::string remark = remarkOnSize(node); !remark.empty()) return remark;
   if (node.target.starts_with("torch._functorch."))
     return ": it is part of torch.vmap, which program.run_decompositions({}) writes with aten ops";
+  if (node.target == "higher_order.associative_scan")
+    return ": combine_mode=\"generic\" and program.run_decompositions({}) write it with aten ops";
   if (!node.target.starts_with("aten.") && !node.target.starts_with("prims."))
     return ": it is not one of PyTorch's own; write it with aten ops";
   return ": it has no counterpart yet; program.run_decompositions() may express it in others";
