@@ -117,7 +117,8 @@ uint16_t bitsOf(double value, const FloatFormat& f) {
   if (std::isinf(value)) bits = infinity;
   if (std::isfinite(value)) {
     const double size = std::fabs(value);
-    const int exponent = size == 0 ? 1 - bias : std::max(std::ilogb(size), 1 - bias); // subnormals have the least
+    const int exponent =
+        size == 0 ? 1 - bias : std::max(std::ilogb(size), 1 - bias); // subnormals have the least
     bits = (int64_t(exponent + bias - 1) << f.mantissa) +
            static_cast<int64_t>(std::nearbyint(std::ldexp(size, f.mantissa - exponent)));
     bits = std::min(bits, infinity);

@@ -280,7 +280,8 @@ std::vector<int64_t> memoryOrder(ImportContext& c, const std::vector<int64_t>& s
   if (isRowMajor(c, "self")) return order;
   const auto* ref = std::get_if<ImportValueRef>(c.attribute("self"));
   const auto& strides = c.file.values[ref->index].strides;
-  bool dense = strides && strides->size() == sizes.size() && std::ranges::all_of(*strides, &ImportInt::isNumber);
+  bool dense =
+      strides && strides->size() == sizes.size() && std::ranges::all_of(*strides, &ImportInt::isNumber);
   const auto stride = [&](int64_t d) { return (*strides)[static_cast<size_t>(d)].number; };
   if (dense) std::ranges::sort(order, {}, [&](int64_t d) { return std::pair(-stride(d), d); });
   int64_t elements = 1;

@@ -103,7 +103,8 @@ private:
     v.type->dims.clear();
     v.strides = std::vector<ImportInt>();
     out_.push_back(made("select", element));
-    out_.back().arguments = {{"self", tensor}, {"dim", number(0)}, {"index", number(static_cast<int64_t>(i))}};
+    out_.back().arguments = {
+        {"self", tensor}, {"dim", number(0)}, {"index", number(static_cast<int64_t>(i))}};
     tensor = element;
     return true;
   }
