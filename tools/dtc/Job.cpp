@@ -106,11 +106,23 @@ Status Job::ofFirst(const Status& mine) {
   return Error{static_cast<Error::Kind>(all[0][0] - '0'), all[0].substr(1)};
 }
 
+void Job::tellWhose(Environment& env, int without) const {
+  env.err("note: this is an error of " + processes_->name(processes_->rank()) + "; " +
+          processes_->name(without) + " has none\n");
+}
+
+// Of a run that all have come to the end of: a full disk, for example.
+int Job::worstOf(Environment& env, int code, const std::vector<std::string>& codes) const {
+  const auto good = std::ranges::find(codes, "0");
+  if (code == kExitMachine && good != codes.end()) tellWhose(env, static_cast<int>(good - codes.begin()));
+  return maxOf(codes);
+}
+
 Result<int> Job::codeOfAll(Environment& env, int code) {
   if (phase_ != Phase::Ran && code != 0) return code; // finish() tells the others
   processes_->stage("the end of an entry");
   auto codes = processes_->round(std::to_string(code));
-  if (codes) return maxOf(*codes);
+  if (codes) return worstOf(env, code, *codes);
   failed(env);
   return codes.error();
 }
@@ -125,10 +137,9 @@ int Job::finish(Environment& env, int code) {
     const std::string problem = std::to_string(code) + " " + withoutKind(env.mutedErrors());
     const bool ends = phase_ == Phase::Loading && code != 0;
     const auto codes = processes_->round(std::to_string(code), ends ? &problem : nullptr);
-    if (codes) return maxOf(*codes);
+    if (codes) return worstOf(env, code, *codes);
     if (ends && processes_->problem() && processes_->problem()->without && !failureTold_)
-      env.err("note: this is an error of " + processes_->name(processes_->rank()) + "; " +
-              processes_->name(*processes_->problem()->without) + " has none\n");
+      tellWhose(env, *processes_->problem()->without);
     if (!ends && !failureTold_) {
       failed(env);
       (void)env.fail(codes.error()); // of another process

@@ -50,12 +50,13 @@ private:
       : processes_(std::move(processes)), by_(by) {}
   [[nodiscard]] Status agree(const std::string& document);
   [[nodiscard]] Status different(const std::string& document);
+  void tellWhose(Environment&, int without) const;
+  [[nodiscard]] int worstOf(Environment&, int code, const std::vector<std::string>& codes) const;
   [[noreturn]] void abort(Environment&, int code);
 
   std::unique_ptr<Processes> processes_;
   ProcessTransport by_;
-  bool failureTold_ =
-      false; // this process has reported the failure of the processes, or leaves it to another
+  bool failureTold_ = false; // the failure of the processes is reported, by this one or another
   enum class Phase : uint8_t { Loading, Running, Ran } phase_ = Phase::Loading;
 };
 
