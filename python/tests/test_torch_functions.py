@@ -1,0 +1,79 @@
+"""PyTorch: derivatives of torch.func, scans and lists of tensors in torch.compile. Skipped without PyTorch."""
+
+import unittest
+
+from programs import importable
+
+
+@unittest.skipUnless(importable("torch"), "needs PyTorch")
+class TorchFunctions(unittest.TestCase):
+    def check(self, f, *arguments, **options):
+        import torch
+        import dtc.torch
+
+        torch._dynamo.reset()
+        got = torch.compile(f, backend="dtc", fullgraph=True, **options)(*arguments)
+        torch.testing.assert_close(got, f(*arguments))
+
+    def test_forward_derivatives(self):
+        import torch
+
+        w = torch.randn(3, 3)
+        self.check(lambda x: torch.func.jacfwd(lambda x: torch.tanh(w @ x))(x), torch.randn(3))
+        self.check(lambda x: torch.func.hessian(lambda x: torch.tanh(w @ x).sum())(x), torch.randn(3))
+
+    def test_negated_views(self):
+        import torch
+
+        c = torch.randn(3, dtype=torch.cfloat)
+        self.check(lambda c: c.conj().imag + 1, c)
+        self.check(lambda c: (c.conj().imag, (c * 2).conj().imag), c)
+
+    def test_associative_scans(self):
+        import torch
+        from torch._higher_order_ops.associative_scan import associative_scan
+
+        def scan(x, s=None, **options):
+            def combine(p, q):
+                return p[0] * q[0], p[1] * q[0] + (q[1] if s is None else q[1] * s)
+
+            a, b = associative_scan(combine, (x.sigmoid(), x.sin()), **options)
+            return a + b
+
+        x = torch.randn(7, 3)
+        self.check(lambda x: scan(x, dim=0, combine_mode="pointwise"), x)
+        self.check(lambda x: scan(x, dim=0, combine_mode="pointwise"), x, dynamic=True)
+        self.check(lambda x, s: scan(x, s, dim=1, reverse=True, combine_mode="generic"), x, torch.randn(()))
+
+    def test_optimizers_of_lists(self):
+        import copy
+
+        import torch
+        import dtc.torch
+
+        for kind in (torch.optim.Adamax, torch.optim.NAdam, torch.optim.Adadelta, torch.optim.Rprop, torch.optim.RAdam):
+            with self.subTest(kind.__name__):
+                torch._dynamo.reset()
+                models = [torch.nn.Linear(3, 3)]
+                models.append(copy.deepcopy(models[0]))
+                optimizers = [kind(m.parameters(), lr=0.01, foreach=True) for m in models]
+                compiled = torch.compile(lambda: optimizers[0].step(), backend="dtc")
+                for _ in range(2):
+                    for m, step in zip(models, (compiled, optimizers[1].step)):
+                        m.zero_grad()
+                        m(torch.ones(2, 3)).pow(2).sum().backward()
+                        step()
+                torch.testing.assert_close(models[0].weight, models[1].weight)
+
+    def test_sizes_that_depend_on_data(self):
+        import torch
+        import dtc.torch
+
+        call = torch.compile(lambda i: torch.bincount(i, minlength=6), backend="dtc", fullgraph=True)
+        with self.assertRaisesRegex(Exception, "aten.bincount.*: the size of its result depends on data.*torch.compiler.disable"):
+            with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+                call(torch.tensor([1, 1, 3]))
+
+
+if __name__ == "__main__":
+    unittest.main()
