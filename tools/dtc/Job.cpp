@@ -106,9 +106,9 @@ Status Job::ofFirst(const Status& mine) {
   return Error{static_cast<Error::Kind>(all[0][0] - '0'), all[0].substr(1)};
 }
 
-void Job::tellWhose(Environment& env, int without) const {
-  env.err("note: this is an error of " + processes_->name(processes_->rank()) + "; " +
-          processes_->name(without) + " has none\n");
+void Job::tellWhose(Environment& env, std::optional<int> without) const {
+  const std::string other = without ? "; " + processes_->name(*without) + " has none" : "";
+  env.err("note: this is an error of " + processes_->name(processes_->rank()) + other + "\n");
 }
 
 // Of a run that all have come to the end of: a full disk, for example.
@@ -130,7 +130,9 @@ Result<int> Job::codeOfAll(Environment& env, int code) {
 int Job::finish(Environment& env, int code) {
   if (phase_ == Phase::Ran && code == 0) processes_->stage("the end of the run");
   if (phase_ == Phase::Running && code != 0) { // others wait in a collective
-    if (processes_->failure()) processes_->fail(code, withoutKind(env.mutedErrors()));
+    const bool isOwn = bool(processes_->failure());
+    if (isOwn) processes_->fail(code, withoutKind(env.mutedErrors()));
+    if (isOwn && code == kExitMachine) tellWhose(env, std::nullopt);
     abort(env, code);
   }
   if (!processes_->problem()) {

@@ -50,7 +50,7 @@ private:
       : processes_(std::move(processes)), by_(by) {}
   [[nodiscard]] Status agree(const std::string& document);
   [[nodiscard]] Status different(const std::string& document);
-  void tellWhose(Environment&, int without) const;
+  void tellWhose(Environment&, std::optional<int> without) const;
   [[nodiscard]] int worstOf(Environment&, int code, const std::vector<std::string>& codes) const;
   [[noreturn]] void abort(Environment&, int code);
 
