@@ -320,7 +320,10 @@ Result<Training::Verdict> Training::after(Executable& executable, int64_t step, 
 Status Training::finish() {
   const Status written = writer_ ? writer_->finish() : Status(Ok{});
   const Status closed = log_ ? log_->close() : Status(Ok{});
-  const Status logged = logged_ ? closed : logged_;
+  Status logged = logged_ ? closed : logged_;
+  if (!logged && o_.processes)
+    logged =
+        Error{logged.error().kind, o_.processes->name(o_.processes->rank()) + ": " + logged.error().message};
   const Status own = written ? logged : written;
   if (o_.processes) o_.processes->stage("the end of the training run");
   DTC_TRY(const bool failed, any(!own));
