@@ -270,7 +270,13 @@ void GraphImporter::convert(const ImportNode& node, Builder& b) {
 std::optional<ImportResults> GraphImporter::resultsOf(ImportContext& c) {
   if (table_.convert) return table_.convert(c);
   const ImportRow* row = table_.find(c.node);
-  return row ? std::optional(row->convert(c)) : std::nullopt;
+  if (!row) return std::nullopt;
+  ImportResults results = row->convert(c);
+  if (table_.unread)
+    for (const ImportArgument& a : c.node.arguments)
+      if (!c.wasRead(a))
+        if (std::string why = table_.unread(c, a); !why.empty()) throw ImportError{std::move(why)};
+  return results;
 }
 
 void GraphImporter::setResults(const ImportContext& c, std::vector<Expr> results) {

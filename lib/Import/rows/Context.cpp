@@ -19,6 +19,11 @@ std::string ArgumentKey::text() const {
   return position_ < 0 ? "argument '" + std::string(name_) + "'" : "operand " + std::to_string(position_);
 }
 
+void ImportContext::countAsRead(const ImportContext& other) {
+  for (const ImportArgument& a : node.arguments)
+    if (other.wasRead(a)) read_.insert(a.name);
+}
+
 void ImportContext::fail(const std::string& why) const { throw ImportError{why}; }
 
 void ImportContext::wrongKind(ArgumentKey key, const char* expected) const {
@@ -31,6 +36,7 @@ void ImportContext::wrongKind(ArgumentKey key, const char* expected) const {
 
 const ImportAttribute* ImportContext::attribute(ArgumentKey key) const {
   const ImportArgument* a = key.find(node);
+  if (a) read_.insert(a->name);
   if (!a || std::holds_alternative<std::monostate>(a->value)) return nullptr;
   if (const auto* ref = std::get_if<ImportValueRef>(&a->value); ref && !ref->valid()) return nullptr;
   return &a->value;

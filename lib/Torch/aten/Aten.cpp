@@ -14,7 +14,14 @@ Expr in(const ImportContext& c, ArgumentKey key, DType dtype) {
   }
   if (a && std::holds_alternative<bool>(*a)) return c.literal(std::get<bool>(*a) ? 1.0 : 0.0, dtype);
   if (a && std::holds_alternative<double>(*a)) return c.literal(std::get<double>(*a), dtype);
-  return c.tensor(key).as(dtype);
+  return converted(c.tensor(key), dtype);
+}
+
+Expr converted(Expr x, DType d) {
+  if (d != DType::F8E4M3 || x.dtype() == d || isBool(x.dtype()) || isComplex(x.dtype())) return x.as(d);
+  constexpr double largest = 448;
+  const Expr wide = x.dtype() == DType::F64 ? x : x.as(DType::F32);
+  return ops::min(ops::max(wide, -largest), largest).as(d);
 }
 
 Expr in(const ImportContext& c, ArgumentKey key) { return in(c, key, c.result().dtype); }
@@ -80,6 +87,13 @@ DType promoted(const ImportContext& c, std::initializer_list<ArgumentKey> keys) 
 
 Expr indices(Expr i, Dim size) { return wrappedIndices(i.as(DType::I32), size); }
 
+Expr occurrences(Expr index, Dim size) {
+  Builder& b = index.builder();
+  const Expr zeros = filled(b, DType::I32, {size}, 0), ones = filled(b, DType::I32, index.dims(), 1);
+  const Expr counts = ops::scatter(zeros, index, ones, {.dim = 0, .reduce = "sum"});
+  return ops::index_select(counts, index, {.dim = 0});
+}
+
 int64_t dim(const ImportContext& c, ArgumentKey key, size_t rank, std::optional<int64_t> fallback) {
   return dimOf(c.b, fallback ? c.integer(key, *fallback) : c.integer(key), rank);
 }
@@ -95,7 +109,7 @@ const Dims& resultDims(const ImportContext& c, size_t i) { return c.result(i).di
 DType floatOf(DType d) { return isFloat(d) || isComplex(d) ? d : DType::F32; }
 
 Expr asResult(const ImportContext& c, Expr x, size_t i) {
-  return reshapeTo(materialized(x), c.result(i).dims).as(c.result(i).dtype);
+  return converted(reshapeTo(materialized(x), c.result(i).dims), c.result(i).dtype);
 }
 
 std::vector<int64_t> perDim(const ImportContext& c, ArgumentKey key, size_t count,
@@ -139,7 +153,7 @@ Expr normOperand(ImportContext& c, Expr x) {
 ImportResults asDeclared(const ImportContext& c, ImportResults results) {
   for (size_t i = 0; i < results.values.size(); ++i)
     if (const Type* declared = c.declared(i); declared && results.values[i].valid())
-      results.values[i] = results.values[i].as(declared->dtype);
+      results.values[i] = converted(results.values[i], declared->dtype);
   return results;
 }
 

@@ -12,10 +12,14 @@ namespace dtc::aten {
 // torch.result_type of the operands: tensors with dims take precedence over scalars, and these over numbers.
 [[nodiscard]] DType promoted(const ImportContext&, std::initializer_list<ArgumentKey>);
 [[nodiscard]] DType promoted(DType, DType);
+// The conversion of PyTorch: to f8e4m3, which has no infinity, saturates.
+[[nodiscard]] Expr converted(Expr, DType);
 // At least one operand must be a tensor with an op: `x` if it is one, else its number as a tensor.
 [[nodiscard]] inline Expr tensorOf(Expr x) { return materialized(x); }
 // An index tensor as i32, with negative indices counted from the end.
 [[nodiscard]] Expr indices(Expr, Dim size);
+// How often each of these i32 indices [n] is among them, of rows 0 to `size` - 1.
+[[nodiscard]] Expr occurrences(Expr, Dim size);
 // Whether PyTorch stores the operand in row-major order, as far as the file says.
 [[nodiscard]] bool isRowMajor(const ImportContext&, const char* name);
 // Dims of a reduction: all where the argument is absent or empty; none of a scalar.

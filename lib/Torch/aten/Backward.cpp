@@ -194,7 +194,9 @@ ImportResults fromForward(ImportContext& c) {
         FunctionScope scope(c.scope);
         for (size_t i = 0; i < xs.size(); ++i) scope.own[refs[i]] = xs[i];
         ImportContext inner(c.file, node, in, scope);
-        return forward->convert(inner).values.at(0);
+        ImportResults made = forward->convert(inner);
+        c.countAsRead(inner);
+        return made.values.at(0);
       });
   std::vector<Expr> out(row->operands.size());
   for (size_t i = 0; i < found.size(); ++i) out[results[i]] = found[i];

@@ -116,7 +116,6 @@ ImportResults embeddingBag(ImportContext& c) {
 ImportResults embeddingBagBackward(ImportContext& c) {
   const Expr g = c.tensor("grad"), index = c.tensor("indices");
   const int64_t mode = c.integer("mode", kSum);
-  if (c.flag("scale_grad_by_freq", false)) c.fail("scales the gradient by frequencies");
   const Dims out = resultDims(c);
   const Expr zero = filled(c.b, g.dtype(), out, 0);
   Expr rows, at;
@@ -129,7 +128,12 @@ ImportResults embeddingBagBackward(ImportContext& c) {
   const bool last = g.dims().at(0) != c.tensor("offsets").dims().at(0);
   const Bags bags = bagsOf(c, index, last);
   rows = ops::matmul(weightsOf(c, bags, g.dtype(), mode), g, {.transpose_a = true}); // [i, column]
-  at = withDim(indices(index, out.at(0)), 1);
+  const Expr row = indices(index, out.at(0));
+  if (c.flag("scale_grad_by_freq", false)) {
+    const DType d = accumulationType(rows.dtype());
+    rows = (rows.as(d) / withDim(occurrences(row, out.at(0)), 1).as(d)).as(g.dtype());
+  }
+  at = withDim(row, 1);
   return ops::scatter(zero, broadcastTo(at, rows.dims()), rows, {.dim = 0, .reduce = "sum"});
 }
 

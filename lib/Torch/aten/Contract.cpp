@@ -53,6 +53,11 @@ ImportResults addProduct(ImportContext& c) {
   return x + y;
 }
 
+ImportResults activatedProduct(ImportContext& c) {
+  const Expr y = addProduct(c).values.at(0);
+  return c.flag("use_gelu", false) ? ops::gelu(y) : ops::relu(y);
+}
+
 ImportResults addr(ImportContext& c) {
   const DType d = c.result().dtype;
   const Expr a = withDim(in(c, "vec1", d), 1), b = withDim(in(c, "vec2", d), 0);
@@ -334,7 +339,7 @@ const ImportRow kRows[] = {
     {"aten.__rmatmul__",
      [](ImportContext& c) { return ImportResults(product(in(c, "other"), in(c, "self"))); }},
     {"aten.addmm", addProduct},
-    {"aten._addmm_activation", addProduct},
+    {"aten._addmm_activation", activatedProduct},
     {"aten.addmv", addProduct},
     {"aten.baddbmm", addProduct},
     {"aten.addbmm", addProduct},

@@ -27,9 +27,11 @@ ImportResults sigmoidBackward(ImportContext& c) {
   return gradient(c) * ((1.0 - y) * y);
 }
 
+// Kinks and NaN are as in PyTorch: the derivative at a kink is that of one side, and that of NaN is dy wherever
+// no comparison holds.
 ImportResults thresholdBackward(ImportContext& c) {
   const Expr x = c.tensor("self"), dy = gradient(c);
-  return ops::select(x > in(c, "threshold", x.dtype()), dy, 0.0);
+  return ops::select(x <= in(c, "threshold", x.dtype()), 0.0, dy);
 }
 
 ImportResults leakyReluBackward(ImportContext& c) {
@@ -39,8 +41,8 @@ ImportResults leakyReluBackward(ImportContext& c) {
 
 ImportResults hardtanhBackward(ImportContext& c) {
   const Expr x = c.tensor("self");
-  const Expr inside = (x > x.literal(c.real("min_val"))) & (x < x.literal(c.real("max_val")));
-  return ops::select(inside, gradient(c), 0.0);
+  const Expr outside = (x <= x.literal(c.real("min_val"))) | (x >= x.literal(c.real("max_val")));
+  return ops::select(outside, 0.0, gradient(c));
 }
 
 ImportResults hardsigmoidBackward(ImportContext& c) {
@@ -51,8 +53,8 @@ ImportResults hardsigmoidBackward(ImportContext& c) {
 ImportResults hardswishBackward(ImportContext& c) {
   const Expr x = c.tensor("self"), dy = gradient(c);
   const Expr middle = dy * (x / 3.0 + 0.5);
-  const Expr above = ops::select(x > 3.0, dy, middle);
-  return ops::select(x < -3.0, 0.0, above);
+  const Expr above = ops::select(x < 3.0, middle, dy);
+  return ops::select(x <= -3.0, 0.0, above);
 }
 
 ImportResults siluBackward(ImportContext& c) {
@@ -69,7 +71,7 @@ ImportResults eluBackward(ImportContext& c) {
   const double alpha = c.real("alpha"), scale = c.real("scale"), input = c.real("input_scale");
   const Expr x = c.tensor("self_or_result"), dy = gradient(c);
   const Expr tail = c.flag("is_result", false) ? x + alpha * scale : ops::exp(x * input) * (alpha * scale);
-  return ops::select(x > 0.0, dy * scale, dy * tail * input);
+  return ops::select(x <= 0.0, dy * tail * input, dy * scale);
 }
 
 ImportResults geluBackward(ImportContext& c) {
@@ -130,8 +132,9 @@ ImportResults nllBackward(ImportContext& c) {
   }
   const int64_t reduction = c.integer("reduction");
   Expr scale = -weight;
-  if (reduction == 1) scale = scale / c.tensor("total_weight");
+  if (reduction == 1) scale = scale / reshapeTo(c.tensor("total_weight"), {});
   scale = reduction == 0 ? scale * reshapeTo(dy, {n, places}) : scale * reshapeTo(dy, {});
+  scale = ops::select(counted, scale, 0.0); // also where none counts, and the mean is NaN
   const Expr hot = ops::one_hot(safe, {.depth = classes, .dtype = x.dtype()}); // [n, places, classes]
   const Expr y = swapped(hot * withDim(scale, 2), 1, 2);
   return reshapeTo(y, x.dims());
@@ -322,7 +325,12 @@ ImportResults embeddingBackward(ImportContext& c) {
   const Expr at = reshapeTo(index, {rows, 1});
   Expr u = reshapeTo(g, {rows, width});
   if (padding >= 0) u = ops::select(ops::ne(at, padding), u, 0.0);
-  const Expr zero = filled(c.b, g.dtype(), {c.size(c.sizes("num_weights").at(0)), width}, 0);
+  const Dim tableRows = c.size(c.sizes("num_weights").at(0));
+  if (c.flag("scale_grad_by_freq", false)) {
+    const Expr own = withDim(occurrences(reshapeTo(index, {rows}), tableRows), 1);
+    u = (u.as(accumulationType(u.dtype())) / own.as(accumulationType(u.dtype()))).as(g.dtype());
+  }
+  const Expr zero = filled(c.b, g.dtype(), {tableRows, width}, 0);
   const std::vector<int64_t> one{1}, first{0};
   return ops::scatter_slices(zero, at, u, ops::Values({}),
                              {.update_window_dims = one,

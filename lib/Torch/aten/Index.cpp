@@ -3,6 +3,7 @@
 #include "aten/Table.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 namespace dtc {
@@ -134,13 +135,22 @@ ImportResults index(ImportContext& c) {
                              .slice_sizes = sizes});
 }
 
+// A change of x by updates, as in f(x, updates, reduce). Booleans: a sum is "or", a product "and".
+Expr reducedInto(Expr x, Expr updates, std::string_view reduce,
+                 const std::function<Expr(Expr, Expr, std::string_view)>& f) {
+  if (!isBool(x.dtype()) || reduce == "set") return f(x, updates, reduce);
+  const std::string_view order = reduce == "sum" ? "max" : reduce == "prod" ? "min" : reduce;
+  return f(x.as(DType::U8), updates.as(DType::U8), order).as(DType::Bool);
+}
+
 // x[mask] = one value for all.
 Expr maskedPut(Expr x, Expr mask, Expr value, bool accumulate) {
   Dims dims = mask.dims();
   while (dims.size() < x.rank()) dims.emplace_back(1);
   const Expr wide = broadcastTo(reshapeTo(mask, dims), x.dims());
   const Expr one = broadcastTo(value, x.dims());
-  return accumulate ? ops::select(wide, x + one, x) : ops::select(wide, one, x);
+  const Expr sum = !accumulate ? one : isBool(x.dtype()) ? x | one : x + one;
+  return ops::select(wide, sum, x);
 }
 
 ImportResults indexPut(ImportContext& c) {
@@ -157,7 +167,8 @@ ImportResults indexPut(ImportContext& c) {
     return maskedPut(x, given[0], reshapeTo(values, {}), accumulate);
   }
   const Subscript s = subscript(c, x, false);
-  if (s.dims.empty()) return accumulate ? x + values : broadcastTo(values, x.dims());
+  if (s.dims.empty())
+    return !accumulate ? broadcastTo(values, x.dims()) : isBool(x.dtype()) ? x | values : x + values;
   // The indexed dims in front.
   std::vector<int64_t> perm = signedDims(s.dims), back(x.rank());
   for (int64_t d : allDims(x.rank()))
@@ -181,12 +192,16 @@ ImportResults indexPut(ImportContext& c) {
     source = permuted(broadcastTo(values, natural), order);
   }
   const std::vector<int64_t> window = allDims(updates.size(), k), inserted = allDims(n);
-  const Expr out = ops::scatter_slices(y, vectorsOf(c, s), broadcastTo(source, updates), ops::Values({}),
-                                       {.update_window_dims = window,
-                                        .inserted_window_dims = inserted,
-                                        .scatter_dims_to_operand_dims = inserted,
-                                        .index_vector_dim = static_cast<int64_t>(k),
-                                        .reduce = accumulate ? "sum" : "set"});
+  const Expr at = vectorsOf(c, s);
+  const auto scatter = [&](Expr to, Expr from, std::string_view reduce) {
+    return ops::scatter_slices(to, at, from, ops::Values({}),
+                               {.update_window_dims = window,
+                                .inserted_window_dims = inserted,
+                                .scatter_dims_to_operand_dims = inserted,
+                                .index_vector_dim = static_cast<int64_t>(k),
+                                .reduce = reduce});
+  };
+  const Expr out = reducedInto(y, broadcastTo(source, updates), accumulate ? "sum" : "set", scatter);
   return permuted(out, back);
 }
 
@@ -211,10 +226,13 @@ Expr scattered(Expr x, Expr at, Expr updates, int64_t d, const char* reduce) {
   const Expr i = indices(at, x.dims().at(axis));
   for (size_t k = 0; k < at.rank(); ++k) // the updates may be larger than the index
     updates = sliceOf(updates, static_cast<int64_t>(k), 0, at.dims().at(k));
-  if (part == x.dims()) return ops::scatter(x, i, updates, {.dim = d, .reduce = reduce});
+  const auto scatter = [&](Expr to, Expr from, std::string_view how) {
+    return ops::scatter(to, i, from, {.dim = d, .reduce = how});
+  };
+  if (part == x.dims()) return reducedInto(x, updates, reduce, scatter);
   Expr inner = x;
   for (size_t k = 0; k < x.rank(); ++k) inner = sliceOf(inner, static_cast<int64_t>(k), 0, part[k]);
-  const Expr changed = ops::scatter(inner, i, updates, {.dim = d, .reduce = reduce});
+  const Expr changed = reducedInto(inner, updates, reduce, scatter);
   std::vector<ops::Arg> starts(x.rank(), ops::Arg(int64_t(0)));
   return ops::dynamic_update_slice(x, changed, starts);
 }
@@ -248,6 +266,7 @@ ImportResults scatterReduce(ImportContext& c) {
   if (!self) {
     const double infinity = std::numeric_limits<double>::infinity();
     double identity = name == "prod" ? 1 : name == "amax" ? -infinity : name == "amin" ? infinity : 0;
+    if (isBool(x.dtype())) identity = name == "prod" || name == "amin" ? 1 : 0;
     Expr first = isInteger(x.dtype()) && std::abs(identity) > 1
                      ? c.literal(name == "amax" ? intMin(x.dtype()) : intMax(x.dtype()), x.dtype())
                      : c.literal(identity, x.dtype());
@@ -271,7 +290,9 @@ Expr sliceUpdates(ImportContext& c, Expr x, Expr at, Expr updates, int64_t d, co
   Dims wide = x.dims();
   wide[static_cast<size_t>(d)] = flat.dims().at(0);
   const Expr i = broadcastTo(reshapeTo(indices(flat, x.dims().at(static_cast<size_t>(d))), dims), wide);
-  return ops::scatter(x, i, broadcastTo(updates, wide), {.dim = d, .reduce = reduce});
+  return reducedInto(x, broadcastTo(updates, wide), reduce, [&](Expr to, Expr from, std::string_view how) {
+    return ops::scatter(to, i, from, {.dim = d, .reduce = how});
+  });
 }
 
 ImportResults indexAdd(ImportContext& c) {
@@ -300,8 +321,10 @@ ImportResults put(ImportContext& c) {
   const Expr x = c.tensor("self"), at = c.tensor("index"), u = c.tensor("source").as(x.dtype());
   const Expr flat = reshapeTo(x, {elementsOf(c.b, x.dims())});
   const Expr i = indices(reshapeTo(at, {elementsOf(c.b, at.dims())}), flat.dims().at(0));
-  const Expr y = ops::scatter(flat, i, reshapeTo(u, i.dims()),
-                              {.dim = 0, .reduce = c.flag("accumulate", false) ? "sum" : "set"});
+  const Expr y = reducedInto(flat, reshapeTo(u, i.dims()), c.flag("accumulate", false) ? "sum" : "set",
+                             [&](Expr to, Expr from, std::string_view how) {
+                               return ops::scatter(to, i, from, {.dim = 0, .reduce = how});
+                             });
   return reshapeTo(y, x.dims());
 }
 

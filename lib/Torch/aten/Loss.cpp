@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 namespace dtc {
@@ -200,6 +201,13 @@ struct Nll {
   Expr loss, total; // the total weight
 };
 
+// A mean over weights: NaN of none, with gradient 0, as in PyTorch.
+Expr overTotal(Expr sum, Expr total) {
+  const Expr none = ops::eq(total, 0.0);
+  const Expr mean = sum / ops::select(none, 1.0, total);
+  return ops::select(none, std::numeric_limits<double>::quiet_NaN(), mean);
+}
+
 Nll nll(ImportContext& c, const Classes& k, Dims noneDims) {
   const Expr picked = withoutDim(ops::gather(k.logProbabilities, withDim(k.labels, 1), {.dim = 1}), 1);
   Expr weights = k.counted.as(picked.dtype());
@@ -213,7 +221,7 @@ Nll nll(ImportContext& c, const Classes& k, Dims noneDims) {
   const int64_t reduction = c.integer("reduction", kMean);
   if (reduction == kNone) return {reshapeTo(loss, noneDims), filled(c.b, loss.dtype(), {}, 0)};
   const Expr sum = ops::sum(loss);
-  return {reduction == kMean ? sum / total : sum, total};
+  return {reduction == kMean ? overTotal(sum, total) : sum, total};
 }
 
 ImportResults nllLoss(ImportContext& c) {
@@ -260,7 +268,7 @@ ImportResults crossEntropy(ImportContext& c) {
   else if (reduction == kSum)
     smooth = ops::sum(each);
   else
-    smooth = ops::sum(each) / (c.has("weight") ? hard.total : ops::sum(k.counted.as(x.dtype())));
+    smooth = overTotal(ops::sum(each), c.has("weight") ? hard.total : ops::sum(k.counted.as(x.dtype())));
   return hard.loss * (1 - smoothing) + smooth * (smoothing / classes);
 }
 

@@ -327,9 +327,13 @@ ImportResults affineGrid(ImportContext& c) {
 
 // index_reduce: prod, mean, amax, amin of slices along a dim.
 ImportResults indexReduce(ImportContext& c) {
-  const Expr given = c.tensor("self"), x = withRank(given, 1);
+  const Expr given = c.tensor("self");
+  const bool truth = isBool(given.dtype());
+  const Expr x = withRank(truth ? given.as(DType::U8) : given, 1);
   const int64_t d = dimOf(c.b, c.integer("dim"), x.rank());
   const std::string how = c.text("reduce", "");
+  if (truth && (how == "mean" || !c.flag("include_self", true)))
+    c.fail("reduces booleans to a mean, or without those of the operand");
   const Expr u = withRank(c.tensor("source").as(x.dtype()), 1);
   const Expr index = c.tensor("index"), flat = reshapeTo(index, {elementsOf(c.b, index.dims())});
   Dims own(x.rank(), Dim(1)), wide = x.dims();
@@ -344,7 +348,7 @@ ImportResults indexReduce(ImportContext& c) {
   const Expr start = self ? x : ops::select(touched > 0, c.literal(identity, x.dtype()), x);
   Expr y = ops::scatter(start, at, broadcastTo(u, wide), {.dim = d, .reduce = reduce});
   if (how == "mean") y = y / ops::max(self ? touched + 1 : touched, 1).as(x.dtype());
-  return reshapeTo(y, given.dims());
+  return reshapeTo(y, given.dims()).as(given.dtype());
 }
 
 // Elements at indices where the mask is set, else a number.

@@ -137,7 +137,8 @@ Expr evaluated(ImportContext& c, Expr x, Expr weight, Expr bias, double eps) {
 
 // The next running statistics; that of the variance is unbiased.
 std::array<Expr, 2> running(ImportContext& c, Expr x, const Batch& batch) {
-  const double momentum = c.real("momentum", 0.1);
+  const ArgumentKey share = c.has("exponential_average_factor") ? "exponential_average_factor" : "momentum";
+  const double momentum = c.real(share, 0.1);
   Dims counted = x.dims();
   counted.erase(counted.begin() + 1);
   const auto n = static_cast<double>(staticDims(c.b, {elementsOf(c.b, counted)})[0]);
@@ -158,7 +159,7 @@ ImportResults batchNorm(ImportContext& c) {
   const bool inference = t.find("no_training") != t.npos;
   const bool training = !inference && (c.flag("training", false) || t.find("no_stats") != t.npos ||
                                        t.find("with_update") != t.npos || !c.has("running_mean"));
-  const double eps = c.real("eps", 1e-5);
+  const double eps = c.real(c.has("epsilon") ? "epsilon" : "eps", 1e-5);
   if (!training) {
     const Expr y = evaluated(c, x, weight, bias, eps);
     std::vector<Expr> out(std::max<size_t>(c.node.results.size(), 1));

@@ -30,8 +30,9 @@ template <Expr (*f)(Expr, ops::Arg)> ImportResults binary(ImportContext& c) {
 }
 
 template <Expr (*f)(Expr, ops::Arg)> ImportResults comparison(ImportContext& c) {
-  const DType d = promoted(c, {"self", "other"});
-  const Expr a = in(c, "self", d), b = in(c, "other", d);
+  DType d = promoted(c, {"self", "other"});
+  Expr a = in(c, "self", d), b = in(c, "other", d);
+  if (isBool(d)) a = tensorOf(a).as(DType::U8), b = tensorOf(b).as(DType::U8); // for the order
   return f(tensorOf(a), b);
 }
 
@@ -63,6 +64,8 @@ ImportResults rsub(ImportContext& c) {
 }
 
 ImportResults mul(ImportContext& c) {
+  if (const DType d = c.result().dtype; d == DType::F8E4M3)
+    return converted(in(c, "self", d).as(DType::F32) * in(c, "other", d).as(DType::F32), d);
   const Expr a = tensorOf(in(c, "self")), b = in(c, "other");
   return isBool(a.dtype()) ? a & b : a * b;
 }
@@ -97,6 +100,7 @@ ImportResults power(ImportContext& c) {
     const double n = c.real("exponent");
     if (n == 2) return ops::square(base);
     if (n == 0.5) return ops::sqrt(base);
+    if (n == -0.5) return ops::rsqrt(base);
     if (std::trunc(n) == n && std::abs(n) < 1e6) return ops::pow(base, static_cast<int64_t>(n));
   }
   const Expr exponent = in(c, "exponent");
@@ -281,6 +285,7 @@ ImportResults lerp(ImportContext& c) {
 
 template <bool largest, bool skipsNan> ImportResults extreme(ImportContext& c) {
   const Expr a = tensorOf(in(c, "self")), b = tensorOf(in(c, "other"));
+  if (isBool(a.dtype())) return largest ? a | b : a & b;
   const Expr y = largest ? ops::max(a, b) : ops::min(a, b);
   if (!skipsNan || !isFloat(a.dtype())) return y;
   const Expr rest = ops::select(broadcastTo(ops::is_nan(b), y.dims()), broadcastTo(a, y.dims()), y);

@@ -63,6 +63,9 @@ template <bool all> ImportResults anyAll(ImportContext& c) {
 
 Expr extremum(Expr x, const std::vector<int64_t>& dims, bool keep, bool largest) {
   if (dims.empty()) return x;
+  if (isBool(x.dtype()))
+    return largest ? ops::any(x, {.dims = dims, .keepdim = keep})
+                   : ops::all(x, {.dims = dims, .keepdim = keep});
   return largest ? ops::max(x, ops::MaxArgs{.dims = dims, .keepdim = keep})
                  : ops::min(x, ops::MinArgs{.dims = dims, .keepdim = keep});
 }
@@ -84,7 +87,6 @@ template <bool largest> ImportResults maxDim(ImportContext& c) {
   if (x.rank() == 0) return {x, filled(c.b, DType::I64, {}, 0)};
   const int64_t d = aten::dim(c, "dim", x.rank());
   const Expr at = argExtremum(x, d, keep, largest);
-  if (isBool(x.dtype())) return {extremum(x.as(DType::U8), {d}, keep, largest).as(DType::Bool), at};
   return {extremum(x, {d}, keep, largest), at};
 }
 
@@ -248,8 +250,9 @@ template <bool largest> ImportResults cummax(ImportContext& c) {
   const Expr x = c.tensor("self");
   if (x.rank() == 0) return {x, filled(c.b, DType::I64, {}, 0)};
   const int64_t d = aten::dim(c, "dim", x.rank());
-  const auto y = largest ? ops::cummax(x, {.dim = d}) : ops::cummin(x, {.dim = d});
-  return y;
+  const Expr ordered = isBool(x.dtype()) ? x.as(DType::U8) : x;
+  const auto y = largest ? ops::cummax(ordered, {.dim = d}) : ops::cummin(ordered, {.dim = d});
+  return {y[0].as(x.dtype()), y[1]};
 }
 
 ImportResults diff(ImportContext& c) {

@@ -340,7 +340,7 @@ ImportResults padded(ImportContext& c) {
 }
 
 ImportResults copied(ImportContext& c) {
-  const Expr source = c.tensor("src").as(c.result().dtype);
+  const Expr source = converted(c.tensor("src"), c.result().dtype);
   return broadcastTo(source, resultDims(c));
 }
 

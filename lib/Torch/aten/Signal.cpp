@@ -96,7 +96,7 @@ ImportResults stft(ImportContext& c) {
   const int64_t hop = c.integer("hop_length", std::max<int64_t>(n / 4, 1)),
                 width = c.integer("win_length", n);
   if (hop < 1 || width < 1 || width > n) c.fail("has a step or a window without elements");
-  if (c.flag("center", false)) c.fail("pads its operand: export pads first");
+  if (c.flag("center", c.node.target.ends_with(".center"))) c.fail("pads its operand: export pads first");
   const int64_t frames = 1 + (length - n) / hop;
   constexpr int64_t kMost = 1 << 26;
   if (frames > kMost / n) c.fail("has too many frames");

@@ -33,6 +33,88 @@ std::string_view withoutOverload(std::string_view target) {
   return last == target.npos || last == target.find('.') ? target : target.substr(0, last);
 }
 
+// Arguments that rows need not read. They concern memory, devices and speed, checks of data, randomness,
+// gradients of forward ops, or one mode of several; or they follow from others and the declared result.
+constexpr std::string_view kWithoutEffect =
+    " N a align_to_window allow_tf32 assert_msg assume_unique benchmark check_errors chunks "
+    "compute_log_sumexp compute_mode copy cudnn_enable cudnn_enabled deterministic device dim driver"
+    " dtype end end_dim generator half_to_float implicit indices input_dtype input_size input_sizes "
+    "layout length max_k max_q memory_format n non_blocking other out_dtype out_int32 output_mask "
+    "path pin_memory return_complex return_debug_mask sections self self_is_result shape size sizes sorted sparse "
+    "sparse_grad split_size split_sizes stable start_dim unroll_dim unsafe ";
+// The same of ops whose names begin so; "": all their arguments.
+constexpr std::pair<std::string_view, std::string_view> kWithoutEffectOf[] = {
+    {"aten._assert", ""},
+    {"aten._batch_norm", " momentum running_mean running_var "},
+    {"aten._embedding_bag",
+     " bag_size maximum_indices mode num_weights offset2bag offsets padding_idx scale_grad_by_freq "},
+    {"aten._fused_moving_avg_obs_fq_helper", " ch_axis "},
+    {"aten._native_batch_norm", " momentum running_mean running_var "},
+    {"aten._reshape_alias", " stride "},
+    {"aten._upsample", " scales scales_d scales_h scales_w "},
+    {"aten._scaled_dot_product_", " cum_seq_k cum_seq_q grad_input_mask philox_offset philox_seed "},
+    {"aten.alpha_dropout", " p "},
+    {"aten.batch_norm",
+     " exponential_average_factor momentum running_mean running_var save_mean save_var reserve "},
+    {"aten.can_cast", ""},
+    {"aten.convolution_backward", " bias_sizes output_padding "},
+    {"aten.cross_entropy_loss", " ignore_index "},
+    {"aten.cudnn_batch_norm", " exponential_average_factor running_mean running_var "},
+    {"aten.dropout", " p "},
+    {"aten.embedding.", " padding_idx scale_grad_by_freq "},
+    {"aten.embedding_bag", " scale_grad_by_freq "},
+    {"aten.empty_permuted", " physical_layout "},
+    {"aten.empty_strided", " stride "},
+    {"aten.feature_alpha_dropout", " p "},
+    {"aten.feature_dropout", " p "},
+    {"aten.fractional_max_pool", " kernel_size output_size "},
+    {"aten.fused_moving_avg_obs_fake_quant", " ch_axis "},
+    {"aten.instance_norm", " momentum running_mean running_var "},
+    {"aten.isclose", " atol equal_nan rtol "},
+    {"aten.log_sigmoid_backward", " buffer "},
+    {"aten.max_pool", " ceil_mode dilation kernel_size padding stride "},
+    {"aten.nan_to_num", " nan neginf posinf "},
+    {"aten.native_batch_norm", " momentum running_mean running_var save_invstd save_mean "},
+    {"aten.native_dropout", " p "},
+    {"aten.native_group_norm", " C HxW "},
+    {"aten.native_layer_norm_backward", " bias "},
+    {"aten.new_empty_strided", " stride "},
+    {"aten.nll_loss", " total_weight "},
+    {"aten.repeat_interleave", " output_size "},
+    {"aten.result_type", ""},
+    {"aten.rot90", " dims "},
+    {"aten.rrelu", " noise "},
+    {"aten.sym_", ""},
+    {"aten.upsample", " scales scales_d scales_h scales_w "},
+};
+
+bool isListed(std::string_view names, std::string_view name) {
+  return names.find(" " + std::string(name) + " ") != names.npos;
+}
+
+// Of a tensor without dims many arguments say nothing.
+bool isOfScalar(const ImportContext& c) {
+  const ImportAttribute* a = c.attribute("self");
+  const auto* ref = a ? std::get_if<ImportValueRef>(a) : nullptr;
+  const std::optional<Type>* type = ref ? &c.file.values[ref->index].type : nullptr;
+  return type && *type && (*type)->rank() == 0;
+}
+
+// "" for arguments that are absent, or off.
+std::string remarkOnUnread(const ImportContext& c, const ImportArgument& a) {
+  const std::string_view target = c.node.target;
+  if (a.name.empty() || !target.starts_with("aten.") || std::holds_alternative<std::monostate>(a.value))
+    return "";
+  if (const auto* flag = std::get_if<bool>(&a.value); flag && !*flag) return "";
+  if (const auto* ref = std::get_if<ImportValueRef>(&a.value); ref && !ref->valid()) return "";
+  const auto* unsupported = std::get_if<ImportUnsupported>(&a.value);
+  if (unsupported && a.name == "layout") return "has the argument 'layout', which " + unsupported->why;
+  if (isListed(kWithoutEffect, a.name) || isOfScalar(c)) return "";
+  for (const auto& [op, names] : kWithoutEffectOf)
+    if (target.starts_with(op) && (names.empty() || isListed(names, a.name))) return "";
+  return "has the argument '" + a.name + "', which dtc does not support";
+}
+
 const ImportRow* rowOf(const ImportNode& node) { return atenRow(node.target); }
 
 // Ops whose results have sizes that depend on data, and what to write instead.
@@ -107,8 +189,9 @@ const ImportRow* atenRow(std::string_view target) {
 }
 
 const ImportTable& atenTable(TorchOrigin origin) {
-  static const ImportTable tables[] = {
-      {rowOf, remarkOn}, {rowOf, remarkOnCaptured}, {rowOf, remarkOnPlanned}};
+  static const ImportTable tables[] = {{rowOf, remarkOn, {}, remarkOnUnread},
+                                       {rowOf, remarkOnCaptured, {}, remarkOnUnread},
+                                       {rowOf, remarkOnPlanned, {}, remarkOnUnread}};
   return tables[static_cast<size_t>(origin)];
 }
 

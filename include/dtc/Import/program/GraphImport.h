@@ -15,6 +15,9 @@ struct ImportTable {
   // In place of `find`, for rows that need more than an ImportContext: the results of a node; nothing if it is
   // unsupported.
   std::function<std::optional<ImportResults>(ImportContext&)> convert = {};
+  // What is wrong with an argument that the row did not read: "has the argument …"; "" if nothing is. Absent:
+  // all are fine.
+  std::function<std::string(const ImportContext&, const ImportArgument&)> unread = {};
 };
 
 // Imports the first graph as @main. `file` must have its listing as the module's source (graph/Listing.h).

@@ -10,6 +10,7 @@
 #include "dtc/Import/rows/Shapes.h"
 #include <functional>
 #include <initializer_list>
+#include <set>
 #include <span>
 
 namespace dtc {
@@ -67,6 +68,9 @@ public:
 
   // --- arguments: those without a fallback are required ---
   [[nodiscard]] const ImportAttribute* attribute(ArgumentKey) const; // nullptr: absent or none
+  // Whether a row, or another context of this node's arguments, has read it.
+  [[nodiscard]] bool wasRead(const ImportArgument& a) const { return read_.contains(a.name); }
+  void countAsRead(const ImportContext& other); // what that one has read
   [[nodiscard]] bool has(ArgumentKey key) const { return attribute(key) != nullptr; }
   template <class T> [[nodiscard]] bool is(ArgumentKey key) const {
     const ImportAttribute* a = attribute(key);
@@ -120,6 +124,8 @@ public:
 private:
   [[noreturn]] void wrongKind(ArgumentKey, const char* expected) const;
   [[nodiscard]] int64_t number(ArgumentKey, const ImportInt&) const;
+
+  mutable std::set<std::string_view, std::less<>> read_; // names
 };
 
 struct ImportRow {
