@@ -40,7 +40,9 @@ constexpr std::string_view kWithoutEffect =
     "compute_log_sumexp compute_mode copy cudnn_enable cudnn_enabled deterministic device dim driver"
     " dtype end end_dim generator half_to_float implicit indices input_dtype input_size input_sizes "
     "layout length max_k max_q memory_format n non_blocking other out_dtype out_int32 output_mask "
-    "path pin_memory return_complex return_debug_mask sections self self_is_result shape size sizes sorted sparse "
+    "output_size "
+    "path pin_memory return_complex return_debug_mask sections self self_is_result shape size sizes sorted "
+    "sparse "
     "sparse_grad split_size split_sizes stable start_dim unroll_dim unsafe ";
 // The same of ops whose names begin so; "": all their arguments.
 constexpr std::pair<std::string_view, std::string_view> kWithoutEffectOf[] = {
@@ -51,7 +53,7 @@ constexpr std::pair<std::string_view, std::string_view> kWithoutEffectOf[] = {
     {"aten._fused_moving_avg_obs_fq_helper", " ch_axis "},
     {"aten._native_batch_norm", " momentum running_mean running_var "},
     {"aten._reshape_alias", " stride "},
-    {"aten._upsample", " scales scales_d scales_h scales_w "},
+    {"aten._upsample", " scale_factors scales scales_d scales_h scales_w "},
     {"aten._scaled_dot_product_", " cum_seq_k cum_seq_q grad_input_mask philox_offset philox_seed "},
     {"aten.alpha_dropout", " p "},
     {"aten.batch_norm",
@@ -70,8 +72,10 @@ constexpr std::pair<std::string_view, std::string_view> kWithoutEffectOf[] = {
     {"aten.fractional_max_pool", " kernel_size output_size "},
     {"aten.fused_moving_avg_obs_fake_quant", " ch_axis "},
     {"aten.instance_norm", " momentum running_mean running_var "},
+    {"aten.gru", " dropout "},
     {"aten.isclose", " atol equal_nan rtol "},
     {"aten.log_sigmoid_backward", " buffer "},
+    {"aten.lstm", " dropout "},
     {"aten.max_pool", " ceil_mode dilation kernel_size padding stride "},
     {"aten.nan_to_num", " nan neginf posinf "},
     {"aten.native_batch_norm", " momentum running_mean running_var save_invstd save_mean "},
@@ -82,10 +86,11 @@ constexpr std::pair<std::string_view, std::string_view> kWithoutEffectOf[] = {
     {"aten.nll_loss", " total_weight "},
     {"aten.repeat_interleave", " output_size "},
     {"aten.result_type", ""},
+    {"aten.rnn_", " dropout "},
     {"aten.rot90", " dims "},
-    {"aten.rrelu", " noise "},
+    {"aten.rrelu", " lower noise upper "},
     {"aten.sym_", ""},
-    {"aten.upsample", " scales scales_d scales_h scales_w "},
+    {"aten.upsample", " scale_factors scales scales_d scales_h scales_w "},
 };
 
 bool isListed(std::string_view names, std::string_view name) {
