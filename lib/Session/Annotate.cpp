@@ -1,21 +1,17 @@
 #include "dtc/Session/Annotate.h"
 
 #include "dtc/Files/Inputs.h"
+#include "dtc/IR/text/GivenNames.h"
 #include "dtc/Support/Counted.h"
 #include "dtc/Support/Suggest.h"
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 
 namespace dtc {
 
 namespace {
-
-std::string userNameOf(const Module& m, const FuncArg& a) {
-  const StrId key = m.strings.find("name");
-  const AttrId id = key.valid() ? findAttr(a.attrs, key) : AttrId();
-  return id.valid() ? std::string(m.strings[m.attrs[id].text]) : std::string();
-}
 
 // What the text's grammar calls a name.
 bool isName(std::string_view word) {
@@ -35,16 +31,18 @@ std::vector<const FuncArg*> argumentsOf(const Module& m, std::span<const FuncId>
   std::vector<const FuncArg*> out;
   for (FuncId f : entries)
     for (const FuncArg& a : m[f].args)
-      if (matchesPattern(pattern, m.strings[m[a.value].name]) || matchesPattern(pattern, userNameOf(m, a)))
+      if (std::ranges::any_of(argumentNames(m, a),
+                              [&](const std::string& name) { return matchesPattern(pattern, name); }))
         out.push_back(&a);
   return out;
 }
 
 Error unknownArgument(const Module& m, std::span<const FuncId> entries,
                       const ReadOptions::ArgumentSharding& s) {
-  std::vector<std::string_view> known;
+  std::vector<std::string> names;
   for (FuncId f : entries)
-    for (const FuncArg& a : m[f].args) known.push_back(m.strings[m[a.value].name]);
+    for (const FuncArg& a : m[f].args) std::ranges::move(argumentNames(m, a), std::back_inserter(names));
+  const std::vector<std::string_view> known(names.begin(), names.end());
   return usageError(flagText(s) + "no argument '" + s.argument + "'" +
                     suggestion(Vocabulary::Choice, s.argument, known));
 }
@@ -85,7 +83,7 @@ Status shardArguments(Module& m, std::span<const FuncId> entries, const ReadOpti
     const bool pattern = s.argument.find('*') != std::string::npos && std::ranges::any_of(arguments, fits);
     for (const FuncArg* a : arguments) {
       if (pattern && !fits(a)) continue; // '*.weight': matrices, but not the vectors of norms
-      const std::string name = "%" + std::string(m.strings[m[a->value].name]);
+      const std::string name = "%" + argumentNames(m, *a).front();
       if (!fits(a))
         return usageError(flagText(s) + "the sharding has " + counted(sharding.dims.size(), "dim") +
                           ", but " + name + " has " + std::to_string(m.typeOf(a->value).rank()));

@@ -24,7 +24,17 @@ std::optional<int64_t> parseBytes(std::string_view text) {
   }
   if (text.size() > 1 && text[0] == ' ') text.remove_prefix(1); // as in bytesText
   constexpr std::pair<std::string_view, int64_t> kUnits[] = {
-      {"", 1}, {"B", 1}, {"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", int64_t{1} << 40}};
+
+      {"", 1},
+      {"B", 1},
+      {"KiB", 1 << 10},
+      {"MiB", 1 << 20},
+      {"GiB", 1 << 30},
+      {"TiB", int64_t{1} << 40},
+      {"kB", 1000},
+      {"MB", 1000000},
+      {"GB", 1000000000},
+      {"TB", 1000000000000}};
   for (auto [name, bytes] : kUnits)
     if (text == name) {
       const auto units = checkedMul(*n, bytes);

@@ -7,7 +7,7 @@ import shlex
 
 DECLARED = r'DiagKind\s+\w+\s*(?:=\s*)?\{\s*"([^"]+)"'
 # Kinds without a DiagKind (Environment::fail and --diagnostics give them), and those that have pages before their code.
-OTHERS = {"command-line", "input", "machine", "bug", "general", "run-time", "call-size", "nan-given", "nan-made",
+OTHERS = {"command-line", "budget", "input", "machine", "bug", "general", "run-time", "call-size", "nan-given", "nan-made",
           "strict-nonfinite", "unfit-shardings", "collective-size"}
 
 

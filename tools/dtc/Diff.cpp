@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <future>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -136,7 +137,11 @@ Result<Side> readSide(Environment& env, SideFlags flags, std::string label) {
     }
   }
   Diagnostics read;
-  DTC_TRY(side.written, loadPartly(env, flags.program, read));
+  Result<Module> written = loadPartly(env, flags.program, read);
+  if (!written) // which of the two programs it is
+    return Error{written.error().kind,
+                 written.error().message.empty() ? "" : side.label + ": " + written.error().message};
+  side.written = *std::move(written);
   side.wrong = read.hasErrors();
   if (side.wrong) side.diags = std::move(read);
   DTC_TRY(side.entry, entryOf(*side.written, flags.program.entry));
@@ -201,7 +206,17 @@ Result<int> saveSnapshot(Environment& env, const DiffFlags& o) {
   return writeOut(env, o.save, snapshotJson(*side.snapshot));
 }
 
+// Error (Usage): the name asks for a format that is not written.
+Status checkPage(const std::string& out) {
+  const std::string ending = std::filesystem::path(out).extension().string();
+  if (ending.empty() || ending == ".html" || ending == ".json") return Ok{};
+  return usageError(
+      "cannot write " + ending +
+      " files: -o takes .html, or .json for the data of the page; the text goes to standard output");
+}
+
 Result<int> runDiff(Environment& env, const DiffFlags& o) {
+  if (Status s = checkPage(o.out); !s) return s.error();
   DTC_TRY(const auto budgets, budgetsOf(o));
   const bool alone = o.fileB.empty() && o.flagsA.empty() && o.flagsB.empty();
   if (!o.save.empty() && alone && budgets.empty()) return saveSnapshot(env, o);
@@ -237,7 +252,7 @@ Result<int> runDiff(Environment& env, const DiffFlags& o) {
   bool holds = true;
   for (const DiffBudget& budget : budgets) {
     const auto why = exceeded(budget, diff);
-    if (why) holds = false, (void)env.fail(inputError(*why));
+    if (why) holds = false, (void)env.fail(inputError(*why), "budget");
     if (const std::string assumed = assumptionOf(budget, diff); !assumed.empty())
       env.err("note: " + assumed + "\n");
   }

@@ -105,7 +105,7 @@ void Environment::writeErr(std::string_view text) {
     std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
-int Environment::fail(const Error& error) {
+int Environment::fail(const Error& error, const char* name) {
   if (error.message.empty()) return exitCodeOf(error);
   if (auto d = locatedDiagnostic(error, currentSource)) {
     Diagnostics diags;
@@ -113,7 +113,7 @@ int Environment::fail(const Error& error) {
     report(diags, currentSource);
     return exitCodeOf(error);
   }
-  const std::string kind = kindOf(error);
+  const std::string kind = name ? name : kindOf(error);
   if (diagnostics != DiagnosticsFormat::Text) {
     told_.push_back({.kind = kind, .message = error.message});
     return exitCodeOf(error);

@@ -47,7 +47,7 @@ public:
   bool connected = false; // to the other processes of the run, which agree on who writes
   // Prints "error: …" to standard error, unless the error has no message, because it has been reported; returns
   // the exit code for the kind of error.
-  int fail(const Error&);
+  int fail(const Error&, const char* name = nullptr);
   // Prints diagnostics; returns 1 if there are errors, else 0.
   int report(const Diagnostics&, const SourceText&);
   // Reads a file, or standard input for "-" (named <stdin>). Stops soon after `limit` bytes: a longer text is

@@ -16,7 +16,7 @@
 #include "dtc/Files/TensorFiles.h"
 #include "dtc/Files/TensorText.h"
 #include "dtc/Passes/memory/PlanMemory.h"
-#include "dtc/Passes/simplify/Inline.h"
+#include "dtc/Report/trace/TraceComparison.h"
 #include "dtc/Runtime/trace/Trace.h"
 #include "dtc/Session/ArgumentSizes.h"
 #include "dtc/Session/Session.h"
@@ -27,7 +27,6 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <iterator>
 
 namespace dtc {
 namespace {
@@ -475,8 +474,9 @@ std::vector<const RunResult*> Execution::printed() const {
 
 Status Execution::report() {
   if (!o_.trace.empty()) {
-    std::string text = traceJson(*executable_, scheduled_,
-                                 {scheduled_.source.name, o_.backend, func(), stats_.rate, phases_});
+    std::string text = traceJson(
+        *executable_, scheduled_,
+        {scheduled_.source.name, o_.backend, func(), stats_.rate, phases_, stepTextsOf(scheduled_, func())});
     if (o_.trace == "-")
       env_.out(text);
     else if (Status s = writeFileAtomically(o_.trace, text); !s)

@@ -3,6 +3,8 @@
 #include "Program.h"
 #include "Verbs.h"
 #include "dtc/IR/OpRecord.h"
+#include "dtc/IR/text/GivenNames.h"
+#include "dtc/IR/text/TextNames.h"
 #include "dtc/IR/verify/Verify.h"
 #include "dtc/Ops/record/Ops.h"
 #include "dtc/Passes/analysis/PipelineText.h"
@@ -26,27 +28,9 @@ struct ExplainFlags {
   std::string target;
 };
 
-// All values of a function with this name, also in regions. A result's label selects the yielded value.
-std::vector<ValueId> valuesNamed(const Module& m, FuncId f, std::string_view name) {
-  std::vector<ValueId> out;
-  auto look = [&](ValueId v) {
-    if (printValueName(m, v) == name) out.push_back(v);
-  };
-  for (const FuncArg& a : m[f].args) look(a.value);
-  forEachOp(m, m[f].body, [&](OpId o) {
-    for (uint32_t r = 0; r < m[o].numResults; ++r) look(m.result(o, r));
-    for (uint32_t k = 0; k < m[o].numRegions; ++k)
-      for (ValueId a : m[m.region(o, k)].args) look(a);
-  });
-  for (size_t r = 0; r < m[f].results.size() && out.empty(); ++r)
-    if (m[f].results[r].label.valid() && "%" + std::string(m.strings[m[f].results[r].label]) == name)
-      out.push_back(m[m[f].body].yields[r]);
-  return out;
-}
-
 std::string noSuchValue(const Module& written, FuncId entry, const std::string& name) {
   const std::string function(written.strings[written[entry].name]);
-  if (!valuesNamed(written, entry, name).empty())
+  if (!nameInText(written, entry, name).empty())
     return "function @" + function + " has no value '" + name +
            "' any more when shardings are propagated: it was simplified away";
   const std::string missing = "function @" + function + " has no value '" + name + "'";
@@ -55,32 +39,15 @@ std::string noSuchValue(const Module& written, FuncId entry, const std::string& 
       return missing + "; did you mean '@" + std::string(written.strings[written[f].name]) + ":" + name +
              "'?";
   std::vector<std::string> texts;
-  for (const FuncArg& a : written[entry].args) texts.push_back(printValueName(written, a.value));
+  const TextNames names(written);
+  for (const FuncArg& a : written[entry].args)
+    for (const std::string& n : argumentNames(written, a)) texts.push_back("%" + n);
   forEachOp(written, written[entry].body, [&](OpId o) {
-    for (uint32_t r = 0; r < written[o].numResults; ++r)
-      texts.push_back(printValueName(written, written.result(o, r)));
+    for (uint32_t r = 0; r < written[o].numResults; ++r) texts.push_back(names(written.result(o, r)));
   });
   std::vector<std::string_view> known(texts.begin(), texts.end());
   std::string_view near = nearestWord(name, known);
   return missing + (near.empty() ? "" : "; did you mean '" + std::string(near) + "'?");
-}
-
-// The name in the text for the user's own name of an argument or a result: "%a_weight" for "%a.weight".
-std::string textName(const Module& m, FuncId f, const std::string& name) {
-  const StrId key = m.strings.find("name");
-  auto means = [&](const AttrList& attrs) {
-    const AttrId id = key.valid() ? findAttr(attrs, key) : AttrId();
-    return id.valid() && "%" + std::string(m.strings[m.attrs[id].text]) == name;
-  };
-  if (!valuesNamed(m, f, name).empty()) return name;
-  for (const FuncArg& a : m[f].args)
-    if (means(a.attrs)) return printValueName(m, a.value);
-  for (const FuncResult& r : m[f].results)
-    if (means(r.attrs) && r.label.valid()) return "%" + std::string(m.strings[r.label]);
-  std::string plain = name; // "a.weight" is imported as "a_weight"
-  for (char& c : plain)
-    if (c == '.') c = '_';
-  return valuesNamed(m, f, plain).empty() ? name : plain;
 }
 
 Status chosenPolicy(const ExplainFlags& o, PropagateOptions& options) {
@@ -124,7 +91,7 @@ Result<int> explainValueOf(Environment& env, const ExplainFlags& o, const Module
     query.name = value.scope + ":" + value.name;
     for (ValueId v : valuesNamed(written, f, value.name)) query.locations.push_back(written[v].loc);
   } else {
-    query.name = textName(written, f, value.name);
+    if (std::string known = nameInText(written, f, value.name); !known.empty()) query.name = std::move(known);
   }
   Session session(written, entry);
   const bool ok = session.lower(Stage::Closed, diags).ok();

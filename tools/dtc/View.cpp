@@ -6,7 +6,8 @@
 #include "ViewTrace.h"
 #include "dtc/IR/DevicePrograms.h"
 #include "dtc/IR/OpRecord.h"
-#include "dtc/IR/text/Naming.h"
+#include "dtc/IR/text/GivenNames.h"
+#include "dtc/IR/text/TextNames.h"
 #include "dtc/Passes/analysis/TargetOf.h"
 #include "dtc/Passes/analysis/ValuePrograms.h"
 #include "dtc/Report/explain/StepCost.h"
@@ -45,9 +46,9 @@ size_t columnsOfOutput() {
   return columns > 0 && columns < 10000 ? static_cast<size_t>(columns) : 80;
 }
 
-// A value to draw: its name, global type and sharding.
+// A value to draw: its name, the user's own behind it, global type and sharding.
 struct Shown {
-  std::string name;
+  std::string name, user;
   TypeId global;
   ShardingId sharding;
   ViewHolders having;
@@ -160,17 +161,19 @@ private:
     std::optional<Module> text;
     if (hasStages(m_, func_) && levelOf(m_, func_) < Level::Local) text = m_;
     const FuncId own = func_;
+    const std::vector<std::string> wanted = namesInText();
     if (!lower(Stage::Propagated)) return kExitInput;
     if (text) findPrograms(std::move(*text), own);
     std::vector<Shown> chosen;
-    if (int code = choose(chosen)) return code;
+    if (int code = choose(wanted, chosen)) return code;
     if (o_.what == "layout") {
       std::string all;
-      for (const Shown& s : chosen) all += layoutView(m_, s.name, s.global, s.sharding);
+      for (const Shown& s : chosen) all += layoutView(m_, s.name + s.user, s.global, s.sharding);
       return writeOut(env_, o_.out, all);
     }
     std::vector<ViewGrid> list;
-    for (const Shown& s : chosen) list.push_back(shardingGrid(m_, s.name, s.global, s.sharding, s.having));
+    for (const Shown& s : chosen)
+      list.push_back(shardingGrid(m_, s.name + s.user, s.global, s.sharding, s.having));
     return grids(list);
   }
 
@@ -208,30 +211,45 @@ private:
   // Collects arguments, results and all sharded values of the body.
   void collect(std::vector<Shown>& boundary, std::vector<Shown>& inside) {
     const Function& f = m_[func_];
-    const Naming names(m_, func_);
+    const Naming printed(m_, func_);
+    const TextNames texts(m_);
+    const auto names = [&](ValueId v) { return texts.isGenerated(v) ? printed(v) : texts(v); };
     for (const FuncArg& a : f.args)
-      boundary.push_back({names(a.value), a.globalType ? a.globalType : m_[a.value].type,
-                          m_[a.value].sharding, havingOf(a.value, &a.attrs)});
+      boundary.push_back({names(a.value), userNameBehind(m_, a.attrs, names(a.value)),
+                          a.globalType ? a.globalType : m_[a.value].type, m_[a.value].sharding,
+                          havingOf(a.value, &a.attrs)});
     forEachOp(m_, f.body, [&](OpId o) {
       for (uint32_t r = 0; r < m_[o].numResults; ++r)
         if (ValueId v = m_.result(o, r); m_[v].sharding.valid())
-          inside.push_back({names(v), m_[v].type, m_[v].sharding, havingOf(v)});
+          inside.push_back({names(v), "", m_[v].type, m_[v].sharding, havingOf(v)});
     });
     for (size_t r = 0; r < f.results.size(); ++r) {
       std::string label =
           f.results[r].label ? "%" + std::string(m_.strings[f.results[r].label]) : std::to_string(r);
-      boundary.push_back({"result " + label,
+      boundary.push_back({"result " + label, userNameBehind(m_, f.results[r].attrs, label),
                           f.results[r].globalType ? f.results[r].globalType : f.results[r].type,
                           f.results[r].sharding, havingOfResult(r)});
     }
     std::erase_if(boundary, [](const Shown& s) { return !s.sharding.valid(); });
   }
 
-  int choose(std::vector<Shown>& chosen) {
-    std::vector<Shown> boundary, inside;
-    collect(boundary, inside);
+  // The values that are asked for, "%h" or "*", as the text names them.
+  std::vector<std::string> namesInText() const {
     std::vector<std::string> wanted = o_.named;
     wanted.insert(wanted.end(), o_.values.begin(), o_.values.end());
+    for (std::string& name : wanted) {
+      if (size_t colon = name.find(':'); name.starts_with("@") && colon != std::string::npos)
+        name = name.substr(colon + 1);
+      if (name == "*") continue;
+      if (!name.starts_with("%")) name = "%" + name;
+      if (std::string known = nameInText(m_, func_, name); !known.empty()) name = std::move(known);
+    }
+    return wanted;
+  }
+
+  int choose(const std::vector<std::string>& wanted, std::vector<Shown>& chosen) {
+    std::vector<Shown> boundary, inside;
+    collect(boundary, inside);
     if (wanted.empty()) {
       chosen = std::move(boundary);
       if (!inside.empty())
@@ -241,10 +259,7 @@ private:
     }
     std::vector<Shown> all = boundary;
     all.insert(all.end(), inside.begin(), inside.end());
-    for (std::string name : wanted) {
-      if (size_t colon = name.find(':'); name.starts_with("@") && colon != std::string::npos)
-        name = name.substr(colon + 1);
-      if (!name.starts_with("%") && name != "*") name = "%" + name;
+    for (const std::string& name : wanted) {
       size_t before = chosen.size();
       for (const Shown& s : all)
         if (name == "*" || s.name == name) chosen.push_back(s);

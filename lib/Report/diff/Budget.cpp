@@ -73,10 +73,11 @@ Result<DiffBudget> parseBudget(DiffBudget::Of of, const std::string& text) {
       value = static_cast<double>(*bytes);
   }
   if (!value || !std::isfinite(*value) || *value < 0)
-    return usageError(
-        std::string(kFlags[of]) + ": expected a growth such as +1% or " +
-        (of == DiffBudget::Time ? "+1ms, or a time such as 20ms" : "+64MiB, or a size such as 2GiB") +
-        ", got '" + text + "'");
+    return usageError(std::string(kFlags[of]) + ": expected a growth such as +1% or " +
+                      (of == DiffBudget::Time
+                           ? "+1ms, or a time such as 20ms (ns, us, ms or s)"
+                           : "+64MiB, or a size such as 2GiB (B; kB, MB, GB or TB; KiB, MiB, GiB or TiB)") +
+                      ", got '" + text + "'");
   out.value = *value;
   return out;
 }

@@ -148,6 +148,7 @@ private:
     const bool toLiteral = attributes.constants && a.operands.size() != b.operands.size();
     if (operands && !toLiteral && a.op == b.op) {
       const auto list = [](const Statements& all, const SnapshotStatement& s) {
+        if (s.operands.empty()) return std::string("none");
         return joined(s.operands, ", ", [&](int32_t o) { return all[static_cast<size_t>(o)].name; });
       };
       addOne(DiffCause::Operands, list(m_.a, a), list(m_.b, b));

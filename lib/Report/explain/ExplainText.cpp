@@ -3,6 +3,7 @@
 #include "dtc/Sharding/Reshard.h"
 #include "dtc/Support/Units.h"
 #include "dtc/Support/Words.h"
+#include "explain/ExplainGroups.h"
 #include "explain/ReportText.h"
 #include <algorithm>
 #include <cstdio>
@@ -88,13 +89,26 @@ static std::string reshardText(const ExplainReshard& r, const std::string& inden
   return out + stepsText(r.chain, indent + "    ");
 }
 
+// "all_gather of %x, all_gather of %h{0..59}": messages of values whose names differ in a number are one.
+static std::string movesText(const std::string& moves) {
+  std::vector<std::vector<NamePattern>> groups;
+  for (size_t at = 0; at < moves.size();) {
+    const size_t end = std::min(moves.find(", ", at), moves.size());
+    NamePattern p = patternOf(std::string_view(moves).substr(at, end - at));
+    const auto same = std::ranges::find_if(groups, [&](const auto& g) { return g[0].text == p.text; });
+    (same == groups.end() ? groups.emplace_back() : *same).push_back(std::move(p));
+    at = end + 2;
+  }
+  return joined(groups, ", ", [](const std::vector<NamePattern>& g) { return rangeText(g); });
+}
+
 std::string decisionText(const ExplainDecision& d, const std::string& indent) {
   std::string out = indent + "'" + d.op + "'" + (d.location.empty() ? "" : " (" + d.location + ")") +
                     " needs other shardings than those of its tensors:\n";
   for (const FormChoice& c : d.choices) {
     out += indent + (c.taken ? "  it runs with " : "  instead of ") + c.shardings + ": ";
     out += c.moves.empty() ? "no communication\n"
-                           : c.moves + ", " + bytesText(c.bytes) + " received per device, " +
+                           : movesText(c.moves) + ", " + bytesText(c.bytes) + " received per device, " +
                                  timeText(c.seconds) + " on the nominal machine\n";
     if (c.taken && !d.reason.empty()) out += indent + "    because " + d.reason + "\n";
   }

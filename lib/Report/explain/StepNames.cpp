@@ -132,6 +132,9 @@ ValueId StepNames::outer(ValueId v) const {
 
 std::string StepNames::named(ValueId v) const {
   if (!m_[v].name.valid()) return "";
+  if (m_[v].kind == ValueKind::BlockArg && m_[BlockId(m_[v].owner)].parentFunc.valid())
+    if (std::string written = nameAt(m_.source, m_[v].loc); !written.empty())
+      return written; // if it is imported
   std::string name = names_(v);
   return isNumbered(name) ? "" : name;
 }
@@ -369,7 +372,7 @@ std::string StepNames::step(OpId o) const {
       name = sent(o, 0);
   }
   const bool several = m_[o].numResults > 1 && name.role.empty();
-  return text(name, false) + (several ? ", …" : "") + userPathOf(o);
+  return text(name, false) + (several ? ", ..." : "") + userPathOf(o);
 }
 
 std::string StepNames::kind(OpId o) const {

@@ -34,6 +34,7 @@ std::string UserNames::argument(ValueId v, const std::string& inText) const {
 }
 
 std::string UserNames::purpose(ValueId v, bool generated) const {
+  if (const std::string name = annotated(v); !name.empty()) return name;
   const std::string result = onlyResult(v);
   return result.empty() && generated ? onlyReader(v) : result;
 }
@@ -43,6 +44,13 @@ std::string UserNames::onlyResult(ValueId v) const {
   const std::string& name = names_[result_[v.index]];
   const std::string own = nameInText(m_, v);
   return name == own || "%" + name == own ? "" : name;
+}
+
+std::string UserNames::annotated(ValueId v) const {
+  if (v.index >= readers_.size() || readers_[v.index].count != 1) return "";
+  const OpId reader = readers_[v.index].first;
+  const bool sameValue = m_.record(reader).lowering == Lowering::Annotation && m_[reader].numResults == 1;
+  return sameValue ? nameInText(m_, m_.result(reader)) : "";
 }
 
 std::string UserNames::onlyReader(ValueId v) const {

@@ -11,7 +11,8 @@ public:
 
   // The user's own name of an argument: "params['head']". "" for other values, or if the text has that name.
   [[nodiscard]] std::string argument(ValueId, const std::string& inText) const;
-  // What a value is computed for: the only result that it contributes to, of a function with several,
+  // What a value is computed for: the statement that annotates it, "%s" of `%s = shard %t`, as the schedule names it; the
+  // only result that it contributes to, of a function with several,
   // "layers.0.weight.grad" or "%dw1"; otherwise, if the text lacks the value (`generated`), the only value with
   // a name that it contributes to, "%d_h". "" if there are several of these.
   [[nodiscard]] std::string purpose(ValueId, bool generated) const;
@@ -22,6 +23,7 @@ private:
     OpId first;
     uint32_t count = 0;
   };
+  [[nodiscard]] std::string annotated(ValueId) const;
   [[nodiscard]] std::string onlyResult(ValueId) const;
   [[nodiscard]] std::string onlyReader(ValueId) const;
   void join(ValueId, uint32_t result);

@@ -3,6 +3,7 @@
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/text/Statements.h"
 #include "dtc/IR/text/Text.h"
+#include "dtc/Passes/analysis/Collectives.h"
 #include "dtc/Report/trace/TraceComparison.h"
 #include "dtc/Support/Units.h"
 #include "dtc/Support/Words.h"
@@ -32,6 +33,7 @@ struct FunctionNames {
   std::vector<OpId> statements;
   std::vector<std::string> texts;                      // "%h = fused"
   std::unordered_map<std::string, std::size_t> byText; // the first one
+  std::unordered_map<OpId, std::size_t> number;
 };
 
 // "comm tp" is the stream of messages over tp.
@@ -95,6 +97,7 @@ private:
     for (OpId o : names.statements) {
       names.texts.push_back(statementText(m_, o, naming));
       names.byText.emplace(names.texts.back(), names.texts.size() - 1);
+      names.number.emplace(o, names.texts.size() - 1);
     }
   }
 
@@ -109,10 +112,24 @@ private:
     const auto [at, isNew] = opIds_.emplace(o, out_.ops.size());
     if (isNew) {
       TraceOp& op = out_.ops.emplace_back();
-      op.function = function, op.id = o, op.name = m_.record(o).name;
-      op.value = stepNames_[function].step(o), op.place = placeText(m_.source, m_[o].loc);
+      op.function = function, op.id = o, op.name = stepNames_[function].kind(o);
+      if (const auto axes = collectiveAxes(m_, o); !axes.empty()) // as a run calls it
+        op.name += "(" + joined(axes, ",", [&](const AxisRef& a) { return printAxis(a, m_.strings); }) + ")";
+      if (const StepText* step = stepOf(function, o))
+        op.value = step->value, op.place = step->place;
+      else
+        op.value = stepNames_[function].step(o), op.place = placeText(m_.source, m_[o].loc);
     }
     return out_.ops[at->second];
+  }
+
+  // What the run calls it: the text that ran does not have the names of the program's text.
+  const StepText* stepOf(size_t function, OpId o) const {
+    const FunctionNames& names = names_[function];
+    const auto at = names.number.find(o);
+    if (function >= trace_.steps.size() || at == names.number.end()) return nullptr;
+    const auto& steps = trace_.steps[function];
+    return steps.size() == names.statements.size() ? &steps[at->second] : nullptr;
   }
 
   // --- the measurement ---
@@ -239,21 +256,26 @@ private:
     return static_cast<int>(&op - out_.ops.data());
   }
 
+  // Without ops that neither ran nor take time, such as views.
   void sortOps() {
     std::vector<size_t> order(out_.ops.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::ranges::sort(order, {}, [&](size_t i) { return std::pair(-out_.ops[i].added(), i); });
     std::vector<int> place(order.size());
     std::vector<TraceOp> sorted;
-    for (size_t i = 0; i < order.size(); ++i) {
-      place[order[i]] = static_cast<int>(i);
-      sorted.push_back(std::move(out_.ops[order[i]]));
+    for (const size_t i : order) {
+      const TraceOp& op = out_.ops[i];
+      place[i] = op.runs > 0 || op.modelled > 0 ? static_cast<int>(sorted.size()) : -1;
+      if (place[i] >= 0) sorted.push_back(op);
     }
     out_.ops = std::move(sorted);
     for (auto* lists : {&out_.measuredBars, &out_.modelledBars})
-      for (std::vector<TraceBar>& bars : *lists)
+      for (std::vector<TraceBar>& bars : *lists) {
+        std::erase_if(bars,
+                      [&](const TraceBar& b) { return b.op >= 0 && place[static_cast<size_t>(b.op)] < 0; });
         for (TraceBar& bar : bars)
           if (bar.op >= 0) bar.op = place[static_cast<size_t>(bar.op)];
+      }
   }
 
   Module& m_;
@@ -333,6 +355,16 @@ DeviceTime TraceComparison::meanModelled() const {
 std::optional<TraceComparison> compareTrace(Module& m, FuncId entry, const MeasuredTrace& trace,
                                             const TraceMachine& machine, Diagnostics& problems) {
   return Comparer(m, entry, trace, problems).run(machine);
+}
+
+std::vector<std::vector<StepText>> stepTextsOf(const Module& m, FuncId entry) {
+  std::vector<std::vector<StepText>> out;
+  for (FuncId f : functionsOfProgram(m, entry)) {
+    const StepNames names(m, f);
+    std::vector<StepText>& steps = out.emplace_back();
+    for (OpId o : statementsOf(m, f)) steps.push_back({names.step(o), placeText(m.source, m[o].loc)});
+  }
+  return out;
 }
 
 bool isProgramOf(const Module& m, FuncId entry, const MeasuredTrace& trace, Diagnostics& problems) {

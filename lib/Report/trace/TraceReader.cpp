@@ -129,6 +129,23 @@ private:
       if (!flops || !memory || *flops <= 0 || *memory <= 0) return fail("\"machine\" has no rates above 0");
       out_.machine = {*flops, *memory};
     }
+    return steps(*about);
+  }
+
+  // [[["partial %y", "mlp.dt:8"], ...] of each function]
+  bool steps(const Value& about) {
+    const auto all = about.find("steps");
+    if (all == about.end()) return true;
+    const auto isPair = [](const Value& v) {
+      return v.is_array() && v.size() == 2 && v[0].is_string() && v[1].is_string();
+    };
+    if (!all->is_array()) return fail("\"steps\" is not a list");
+    for (const Value& function : *all) {
+      if (!function.is_array() || !std::ranges::all_of(function, isPair))
+        return fail("\"steps\" is not a list of names and places for each function");
+      std::vector<StepText>& out = out_.steps.emplace_back();
+      for (const Value& one : function) out.push_back({one[0].get<std::string>(), one[1].get<std::string>()});
+    }
     return true;
   }
 

@@ -1,4 +1,5 @@
 // A comparison as text.
+#include "timeline/Strip.h"
 #include "trace/TraceDrawing.h"
 #include "view/Svg.h"
 
@@ -32,13 +33,6 @@ std::string tableText(const Rows& rows, size_t right, size_t left) {
   return text;
 }
 
-// Both ends of a name: those of layers differ at its end.
-std::string bothEnds(const std::string& name, size_t most) {
-  if (name.size() <= most) return name;
-  const size_t end = (most - 3) * 2 / 3;
-  return name.substr(0, most - 3 - end) + "..." + name.substr(name.size() - end);
-}
-
 // What the ops add, and what else is part of a run.
 std::string sumText(const TraceComparison& c) {
   const DeviceTime measured = c.meanMeasured(), modelled = c.meanModelled();
@@ -69,7 +63,7 @@ std::string opsText(const TraceComparison& c, size_t columns) {
     std::string value = op.value;
     if (several) value = c.functions[op.function] + ":" + value;
     rows.push_back({shortened(op.name, room),
-                    bothEnds(value, std::clamp<size_t>(columns > 72 ? columns - 72 : 0, 20, 40)),
+                    shortenedMiddle(value, std::clamp<size_t>(columns > 72 ? columns - 72 : 0, 20, 40)),
                     durationText(op.measured), durationText(op.modelled), ratioText(op.measured, op.modelled),
                     addedText(op.added()), op.place});
   }
@@ -80,28 +74,23 @@ std::string opsText(const TraceComparison& c, size_t columns) {
   return text + " adds: measured less modelled; of a message, of its exposed part\n" + sumText(c);
 }
 
-// One row of a stream: '#' computes, '=' a message, '.' waits for other devices.
 std::string barsText(const std::vector<TraceBar>& bars, uint32_t stream, const TraceComparison& c,
                      double seconds, size_t room) {
-  std::string row(room, ' ');
-  const double scale = static_cast<double>(room) / seconds;
+  Strip strip(seconds, room);
+  const bool message = c.streams[stream] != "compute" && c.streams[stream] != "host";
+  const bool measured =
+      &bars >= c.measuredBars.data() && &bars < c.measuredBars.data() + c.measuredBars.size();
   for (const TraceBar& bar : bars) {
     if (bar.stream != stream) continue;
-    const auto column = [&](double t) {
-      return static_cast<size_t>(std::clamp(std::floor(t * scale), 0.0, static_cast<double>(room - 1)));
-    };
-    const bool message = c.streams[stream] != "compute" && c.streams[stream] != "host";
-    const bool measured =
-        &bars >= c.measuredBars.data() && &bars < c.measuredBars.data() + c.measuredBars.size();
     // Measured messages begin when their device has come; modelled ones when all have.
-    const double begin = measured ? bar.begin : bar.begin - bar.waited;
-    const size_t first = column(begin),
-                 last = std::max(first, column(std::nextafter(bar.begin + bar.seconds, 0)));
-    const size_t work = bar.waited > 0 ? column(begin + bar.waited) : first;
-    for (size_t x = first; x <= last; ++x)
-      row[x] = message ? (x < work ? '.' : '=') : bar.repeats > 0 ? '~' : '#';
+    const double begin = measured ? bar.begin : bar.begin - bar.waited, work = begin + bar.waited;
+    strip.add(Strip::Waits, begin, work);
+    strip.add(message           ? Strip::Message
+              : bar.repeats > 0 ? Strip::Repeats
+                                : Strip::Computes,
+              work, bar.begin + bar.seconds);
   }
-  return row;
+  return strip.text();
 }
 
 std::string deviceText(const TraceComparison& c, size_t device, size_t columns) {
@@ -146,11 +135,10 @@ std::string comparisonText(const TraceComparison& c, size_t columns) {
   const std::vector<size_t> devices = devicesToDraw(c, kListedDevices);
   for (size_t d : devices) text += deviceText(c, d, columns);
   if (!scaleOf(c).same()) text += " rows of the measurement and of the model have different scales\n";
-  text += " # computes, = a message, . waits for other devices";
   bool repeats = false;
   for (const auto& bars : c.modelledBars)
     repeats = repeats || std::ranges::any_of(bars, [](const TraceBar& b) { return b.repeats > 0; });
-  text += repeats ? ", ~ further iterations of a loop\n" : "\n";
+  text += Strip::legend(repeats) + "\n";
   if (devices.size() < c.devices.size())
     text += " " + std::to_string(c.devices.size() - devices.size()) +
             " more devices are not drawn (--json has all)\n";

@@ -23,10 +23,6 @@ std::string escapedXml(std::string_view text) {
   return out;
 }
 
-std::string shortened(const std::string& text, size_t maxLength) {
-  return text.size() <= maxLength ? text : text.substr(0, maxLength - 3) + "...";
-}
-
 void Svg::reach(size_t x, size_t y) {
   width_ = std::max(width_, x);
   height_ = std::max(height_, y);
@@ -151,8 +147,10 @@ std::string Svg::finish(std::string_view style) const {
 
 std::string htmlPage(std::string_view title, std::string_view svg) {
   return "<!DOCTYPE html>\n<html>\n<head>\n<meta charset=\"utf-8\">\n<title>" + escapedXml(title) +
-         "</title>\n<style>:root{color-scheme:light dark}</style>\n</head>\n<body>\n" + std::string(svg) +
-         "</body>\n</html>\n";
+         "</title>\n<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+         "<style>:root{color-scheme:light "
+         "dark}div{overflow-x:auto}svg{display:block}</style>\n</head>\n<body>\n<div>" +
+         std::string(svg) + "</div>\n</body>\n</html>\n";
 }
 
 } // namespace dtc

@@ -1,6 +1,8 @@
 #pragma once
 // The primitives of drawings. All text is escaped here, and nothing is loaded from elsewhere: a file is
 // self-contained.
+#include "explain/ShortNames.h"
+
 #include <cstddef>
 #include <span>
 #include <string>
@@ -39,7 +41,5 @@ private:
 
 // The width of a letter in the drawings' fixed-width font.
 inline constexpr size_t kLetterWidth = 8, kLineHeight = 18;
-// The first `maxLength` letters, and "..." where there are more.
-[[nodiscard]] std::string shortened(const std::string& text, size_t maxLength);
 
 } // namespace dtc

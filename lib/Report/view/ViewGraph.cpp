@@ -1,7 +1,7 @@
 // A function as a graph: ops in layers, each below all of its operands.
 #include "dtc/IR/OpRecord.h"
-#include "dtc/IR/text/Naming.h"
 #include "dtc/IR/text/Text.h"
+#include "dtc/IR/text/TextNames.h"
 #include "dtc/Report/layout/Layout.h"
 #include "dtc/Report/view/View.h"
 #include "view/Svg.h"
@@ -21,13 +21,13 @@ std::string typeOf(const Module& m, ValueId v) {
 
 class GraphMaker {
 public:
-  GraphMaker(const Module& m, FuncId f) : m_(m), f_(f), names_(m, f) {}
+  GraphMaker(const Module& m, FuncId f) : m_(m), f_(f), printed_(m, f), texts_(m) {}
 
   ViewGraph make() {
     g_.title = "func @" + std::string(m_.strings[m_[f_].name]);
     for (const FuncArg& a : m_[f_].args) {
       nodeOf_[a.value] = g_.nodes.size();
-      g_.nodes.push_back({"argument", names_(a.value), typeOf(m_, a.value), 0, {}, {}});
+      g_.nodes.push_back({"argument", name(a.value), typeOf(m_, a.value), 0, {}, {}});
     }
     for (OpId o : m_[m_[f_].body].ops) op(o);
     ViewGraph::Node end{"return", "", "", 0, {}, {}};
@@ -43,7 +43,7 @@ private:
     for (uint32_t r = 0; r < m_[o].numRegions; ++r) readInside(m_.region(o, r), node);
     for (uint32_t r = 0; r < m_[o].numResults; ++r) {
       const ValueId v = m_.result(o, r);
-      node.result += (r ? ", " : "") + names_(v);
+      node.result += (r ? ", " : "") + name(v);
       node.type += (r ? ", " : "") + typeOf(m_, v);
       nodeOf_[v] = g_.nodes.size();
     }
@@ -55,12 +55,12 @@ private:
     if (it == nodeOf_.end()) return; // a literal, or a value of a region
     if (std::find(node.from.begin(), node.from.end(), it->second) == node.from.end())
       node.from.push_back(it->second);
-    node.reads.push_back(names_(v));
+    node.reads.push_back(name(v));
   }
   // The values that a region captures, each once.
   void readInside(BlockId b, ViewGraph::Node& node) {
     auto once = [&](ValueId v) {
-      if (nodeOf_.contains(v) && std::ranges::find(node.reads, names_(v)) == node.reads.end()) read(v, node);
+      if (nodeOf_.contains(v) && std::ranges::find(node.reads, name(v)) == node.reads.end()) read(v, node);
     };
     forEachOp(m_, b, [&](OpId o) {
       for (ValueId v : m_.operands(o)) once(v);
@@ -74,9 +74,12 @@ private:
     g_.nodes.push_back(std::move(node));
   }
 
+  [[nodiscard]] std::string name(ValueId v) const { return texts_.isGenerated(v) ? printed_(v) : texts_(v); }
+
   const Module& m_;
   FuncId f_;
-  Naming names_;
+  Naming printed_;
+  TextNames texts_;
   ViewGraph g_;
   std::unordered_map<ValueId, size_t> nodeOf_;
 };

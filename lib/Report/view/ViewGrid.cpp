@@ -135,6 +135,14 @@ std::string shardSizeText(int64_t n, int64_t count) {
   return n % count == 0 ? min : min + " or " + std::to_string(n / count + 1);
 }
 
+// "B", "B/2", "(B + 1)/2"
+std::string symbolicShardText(const Module& m, Dim size, int64_t count) {
+  std::string text = printDim(size, m.dims, m.strings);
+  if (count == 1) return text;
+  if (text.find_first_of(" +-*/") != std::string::npos) text = "(" + text + ")";
+  return text + "/" + std::to_string(count);
+}
+
 std::vector<std::string> factsOf(const Shards& p, const Type& type) {
   int64_t shards = 1, largest = dtypeBytes(type.dtype), globalBytes = largest, parts = 1;
   std::string shape, counts;
@@ -143,9 +151,8 @@ std::vector<std::string> factsOf(const Shards& p, const Type& type) {
     const int64_t count = p.count(d);
     shards *= count;
     counts += (d ? " x " : "") + std::to_string(count);
-    shape += (d ? " x " : "") + (p.sizes[d]   ? shardSizeText(*p.sizes[d], count)
-                                 : count == 1 ? "all"
-                                              : "1/" + std::to_string(count));
+    shape += (d ? " x " : "") +
+             (p.sizes[d] ? shardSizeText(*p.sizes[d], count) : symbolicShardText(*p.m, type.dims[d], count));
     known = known && p.sizes[d];
     if (!known) continue;
     largest *= (*p.sizes[d] + count - 1) / count;

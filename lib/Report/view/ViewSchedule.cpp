@@ -18,6 +18,7 @@
 #include <cmath>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 namespace dtc {
 static std::string axesText(const Module& m, OpId o) {
@@ -48,76 +49,132 @@ static ViewSchedule::Step stepOf(const Module& m, OpId o, const Naming& names, c
   return step;
 }
 
-// The most live bytes at the positions of each step.
-static void addLiveBytes(ViewSchedule& s, const MemoryPlan& plan, const std::vector<size_t>& stepAt) {
-  std::vector<int64_t> change(stepAt.size() + 1, 0);
-  for (const MemoryPlan::Buffer& b : plan.buffers)
-    for (const MemoryPlan::Range& r : b.live) {
-      change[std::min<size_t>(r.first, stepAt.size() - 1)] += b.bytes;
-      change[std::min<size_t>(r.last, stepAt.size() - 1) + 1] -= b.bytes;
-    }
-  int64_t live = 0;
-  for (size_t at = 0; at < stepAt.size(); ++at) {
-    live += change[at];
-    if (stepAt[at] < s.steps.size()) s.steps[stepAt[at]].live = std::max(s.steps[stepAt[at]].live, live);
-  }
-}
+namespace {
 
-// The numbers that reports give to the ops of a function's body: a loop has that of its first step.
-static std::unordered_map<OpId, int64_t> numbersOf(const Module& m, FuncId f, const Timeline& t) {
-  std::unordered_map<OpId, int64_t> out;
-  std::unordered_map<OpId, OpId> around; // by op of a loop or branch: the op of the body
-  for (OpId o : m[m[f].body].ops)
-    for (uint32_t r = 0; r < m[o].numRegions; ++r)
-      forEachOp(m, m.region(o, r), [&](OpId inner) { around[inner] = o; });
-  for (size_t i = t.steps.size(); i-- > 0;) {
-    const auto at = around.find(t.steps[i].op);
-    out[at == around.end() ? t.steps[i].op : at->second] = static_cast<int64_t>(i);
+class ScheduleReader {
+public:
+  ScheduleReader(const Module& m, FuncId f, const Timeline& timeline, const MemoryPlan& plan)
+      : m_(m), func_(f), plan_(plan), names_(m, f), labels_(m, f), stepAt_(plan.numPositions + 1, 0) {
+    for (size_t i = timeline.steps.size(); i-- > 0;) {
+      const TimelineStep& s = timeline.steps[i];
+      (s.kind == TimelineStep::Repeat ? repeats_ : numbers_)[s.op] = static_cast<int64_t>(i);
+    }
   }
-  return out;
-}
+
+  ViewSchedule read() {
+    const std::string devices = devicesText(m_, func_);
+    s_.title = "func @" + std::string(m_.strings[m_[func_].name]) + ", on " +
+               (devices.empty() ? "each device" : devices);
+    s_.arena = plan_.arenaBytes;
+    block(m_[func_].body, 0, "");
+    fill(stepAt_.size());
+    buffers();
+    liveBytes();
+    return std::move(s_);
+  }
+
+private:
+  // Positions before `end` are of the last step.
+  void fill(size_t end) {
+    const size_t last = s_.steps.empty() ? 0 : s_.steps.size() - 1;
+    for (end = std::min(end, stepAt_.size()); filled_ < end; ++filled_) stepAt_[filled_] = last;
+  }
+
+  void block(BlockId b, size_t depth, std::string part) {
+    for (OpId o : m_[b].ops) {
+      const auto at = plan_.position.find(o);
+      ViewSchedule::Step step = stepOf(m_, o, names_, labels_);
+      step.depth = depth, step.part = std::exchange(part, "");
+      if (const auto number = numbers_.find(o); number != numbers_.end()) step.number = number->second;
+      s_.steps.push_back(std::move(step));
+      if (at != plan_.position.end()) fill(at->second[0] + 1);
+      if (m_[o].numRegions == 0 || m_.record(o).regions == RegionKind::Fused) continue;
+      const size_t around = s_.steps.size() - 1;
+      for (uint32_t r = 0; r < m_[o].numRegions; ++r) block(m_.region(o, r), depth + 1, partOf(o, r));
+      if (at != plan_.position.end()) fill(at->second[1] + 1);
+      repeat(o, depth + 1);
+      within_.emplace_back(around, s_.steps.size());
+    }
+  }
+
+  [[nodiscard]] std::string partOf(OpId o, uint32_t region) const {
+    switch (m_.record(o).regions) {
+    case RegionKind::While: return region == 0 ? "condition" : "body";
+    case RegionKind::Cond: return region == 0 ? "if true" : "if false";
+    default: return "";
+    }
+  }
+
+  void repeat(OpId o, size_t depth) {
+    const auto number = repeats_.find(o);
+    if (number == repeats_.end()) return;
+    ViewSchedule::Step step;
+    step.stream = "compute", step.what = "repeat", step.kind = step.label = "further iterations";
+    step.depth = depth, step.number = number->second, step.live = s_.steps.back().live;
+    s_.steps.push_back(std::move(step));
+  }
+
+  void buffers() {
+    const std::vector<ValueId>& yields = m_[m_[func_].body].yields;
+    std::unordered_set<uint32_t> returned; // buffers
+    for (const MemoryPlan::Held& h : plan_.values)
+      if (std::ranges::find(yields, h.value) != yields.end()) returned.insert(h.buffer);
+    for (size_t i = 0; i < plan_.buffers.size(); ++i) {
+      const MemoryPlan::Buffer& b = plan_.buffers[i];
+      ViewSchedule::Buffer buffer{names_(b.value), labels_.buffer(b.value), b.offset, b.bytes};
+      buffer.argument =
+          m_[b.value].kind == ValueKind::BlockArg && BlockId(m_[b.value].owner) == m_[func_].body;
+      buffer.returned = returned.contains(static_cast<uint32_t>(i));
+      for (const MemoryPlan::Range& r : b.live) {
+        const size_t last = std::min<size_t>(r.last, stepAt_.size() - 1);
+        buffer.live.emplace_back(stepAt_[std::min<size_t>(r.first, last)], stepAt_[last]);
+      }
+      s_.buffers.push_back(std::move(buffer));
+    }
+  }
+
+  // The most live bytes at the positions of each step; of a loop, during it.
+  void liveBytes() {
+    std::vector<int64_t> change(stepAt_.size() + 1, 0);
+    for (const MemoryPlan::Buffer& b : plan_.buffers)
+      for (const MemoryPlan::Range& r : b.live) {
+        change[std::min<size_t>(r.first, stepAt_.size() - 1)] += b.bytes;
+        change[std::min<size_t>(r.last, stepAt_.size() - 1) + 1] -= b.bytes;
+      }
+    int64_t live = 0;
+    for (size_t at = 0; at < stepAt_.size(); ++at) {
+      live += change[at];
+      if (stepAt_[at] < s_.steps.size())
+        s_.steps[stepAt_[at]].live = std::max(s_.steps[stepAt_[at]].live, live);
+    }
+    for (const auto& [around, end] : within_) { // the innermost first
+      int64_t most = s_.steps[around].live;
+      for (size_t i = around + 1; i < end; ++i) most = std::max(most, s_.steps[i].live);
+      s_.steps[around].live = most;
+      if (s_.steps[end - 1].what == "repeat") s_.steps[end - 1].live = most;
+    }
+  }
+
+  const Module& m_;
+  FuncId func_;
+  const MemoryPlan& plan_;
+  Naming names_;
+  StepNames labels_;
+  std::unordered_map<OpId, int64_t> numbers_, repeats_; // of reports
+  std::vector<size_t> stepAt_;                          // by position: the current step
+  size_t filled_ = 0;
+  std::vector<std::pair<size_t, size_t>> within_; // a loop or conditional, and the end of the steps in it
+  ViewSchedule s_;
+};
+
+} // namespace
 
 static Result<ViewSchedule> scheduleOf(const Module& m, FuncId f, const Timeline& timeline) {
   Diagnostics diags;
-  auto plan = readMemoryPlan(m, f, diags);
+  const auto plan = readMemoryPlan(m, f, diags);
   if (!plan)
     return inputError(diags.all().empty() ? "the program has no memory plan" : diags.all()[0].message());
-  ViewSchedule s;
-  const std::string devices = devicesText(m, f);
-  s.title =
-      "func @" + std::string(m.strings[m[f].name]) + ", on " + (devices.empty() ? "each device" : devices);
-  s.arena = plan->arenaBytes;
-  const Naming names(m, f);
-  const StepNames labels(m, f);
-  std::vector<size_t> stepAt(plan->numPositions + 1, 0); // by position: the current step
-  size_t filled = 0;
-  const std::unordered_map<OpId, int64_t> numbers = numbersOf(m, f, timeline);
-  for (OpId o : m[m[f].body].ops) {
-    auto at = plan->position.find(o);
-    const size_t end =
-        at == plan->position.end() ? filled : std::min<size_t>(at->second[1] + 1, stepAt.size());
-    for (; filled < end; ++filled) stepAt[filled] = s.steps.size();
-    s.steps.push_back(stepOf(m, o, names, labels));
-    if (const auto number = numbers.find(o); number != numbers.end()) s.steps.back().number = number->second;
-  }
-  for (; filled < stepAt.size() && !s.steps.empty(); ++filled) stepAt[filled] = s.steps.size() - 1;
-  const std::vector<ValueId>& yields = m[m[f].body].yields;
-  std::unordered_set<uint32_t> returned; // buffers
-  for (const MemoryPlan::Held& h : plan->values)
-    if (std::ranges::find(yields, h.value) != yields.end()) returned.insert(h.buffer);
-  for (size_t i = 0; i < plan->buffers.size(); ++i) {
-    const MemoryPlan::Buffer& b = plan->buffers[i];
-    ViewSchedule::Buffer buffer{names(b.value), labels.buffer(b.value), b.offset, b.bytes};
-    buffer.argument = m[b.value].kind == ValueKind::BlockArg && BlockId(m[b.value].owner) == m[f].body;
-    buffer.returned = returned.contains(static_cast<uint32_t>(i));
-    for (const MemoryPlan::Range& r : b.live) {
-      const size_t last = std::min<size_t>(r.last, stepAt.size() - 1);
-      buffer.live.emplace_back(stepAt[std::min<size_t>(r.first, last)], stepAt[last]);
-    }
-    s.buffers.push_back(std::move(buffer));
-  }
-  addLiveBytes(s, *plan, stepAt);
-  return s;
+  return ScheduleReader(m, f, timeline, *plan).read();
 }
 
 Result<std::vector<ViewSchedule>> viewSchedules(Module& m, FuncId entry) {
@@ -131,19 +188,12 @@ Result<std::vector<ViewSchedule>> viewSchedules(Module& m, FuncId entry) {
   return out;
 }
 
-// Names of values differ at their end: both ends are kept.
-static std::string shortenedMiddle(const std::string& text, size_t width) {
-  if (text.size() <= width) return text;
-  const size_t kept = width > 3 ? width - 3 : 0, front = kept / 2;
-  return text.substr(0, front) + "..." + text.substr(text.size() - (kept - front));
-}
-
 std::string scheduleText(const ViewSchedule& s, size_t columns) {
   size_t stream = 6, what = 4, value = 5;
   int64_t max = 1;
   for (const auto& step : s.steps) {
     stream = std::max(stream, step.stream.size());
-    what = std::max(what, step.kind.size());
+    what = std::max(what, 2 * step.depth + std::max(step.kind.size(), step.part.size() + 1));
     value = std::max(value, step.value.size());
     max = std::max(max, step.live);
   }
@@ -159,9 +209,11 @@ std::string scheduleText(const ViewSchedule& s, size_t columns) {
                      cell("what", what) + cell("value", name) + "    in use\n";
   for (size_t i = 0; i < s.steps.size(); ++i) {
     const auto& step = s.steps[i];
+    const std::string indent(2 * step.depth, ' ');
+    if (!step.part.empty()) text += std::string(9 + stream, ' ') + indent.substr(1) + step.part + ":\n";
     std::string number = step.number < 0 ? "" : std::to_string(step.number), bytes = bytesText(step.live);
     std::string line = std::string(5 - std::min<size_t>(5, number.size()), ' ') + number + "  " +
-                       cell(step.stream, stream) + cell(step.kind, what) + cell(step.value, name) +
+                       cell(step.stream, stream) + cell(indent + step.kind, what) + cell(step.value, name) +
                        std::string(10 - std::min<size_t>(10, bytes.size()), ' ') + bytes + " " +
                        std::string(static_cast<size_t>(static_cast<double>(step.live) /
                                                        static_cast<double>(max) * static_cast<double>(bar)),
@@ -293,6 +345,7 @@ std::string scheduleJson(std::span<const ViewSchedule> functions, const StepCost
     for (const ViewSchedule::Step& step : s.steps)
       steps.push_back(
           {{"number", step.number < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(step.number)},
+           {"depth", step.depth},
            {"stream", step.stream},
            {"what", step.what},
            {"result", step.result},

@@ -4,6 +4,7 @@
 #include "dtc/Report/view/View.h"
 #include "explain/ReportText.h"
 #include "explain/StepNames.h"
+#include "timeline/Strip.h"
 #include "timeline/Timeline.h"
 #include "view/Axis.h"
 #include "view/Palette.h"
@@ -42,22 +43,17 @@ std::string functionTitle(const ViewTimeline& f) {
          " for messages" + (f.waiting > 0 ? " and " + timeText(f.waiting) + " for other devices" : "");
 }
 
-// '#' computes, '=' a message, '.' waits for other devices, '~' further iterations.
 std::string streamRow(const ViewTimeline& f, size_t stream, size_t room) {
-  std::string row(room, ' ');
-  const auto column = [&](double t) {
-    const double at = std::floor(t / f.seconds * static_cast<double>(room));
-    return static_cast<size_t>(std::clamp(at, 0.0, static_cast<double>(room - 1)));
-  };
+  Strip strip(f.seconds, room);
   for (const ViewTimeline::Bar& b : f.bars) {
-    if (b.stream != stream || b.seconds + b.waited <= 0) continue;
-    const size_t first = column(b.begin),
-                 last = std::max(first, column(std::nextafter(b.begin + b.seconds, 0)));
-    if (b.waited > 0)
-      for (size_t x = column(b.begin - b.waited); x < first; ++x) row[x] = '.';
-    for (size_t x = first; x <= last; ++x) row[x] = stream > 0 ? '=' : b.repeats ? '~' : '#';
+    if (b.stream != stream) continue;
+    strip.add(Strip::Waits, b.begin - b.waited, b.begin);
+    strip.add(stream > 0  ? Strip::Message
+              : b.repeats ? Strip::Repeats
+                          : Strip::Computes,
+              b.begin, b.begin + b.seconds);
   }
-  return row;
+  return strip.text();
 }
 
 constexpr size_t kTimesLeft = 130, kTimesWidth = 1000, kTimesLane = 28, kMarked = 4;
@@ -157,7 +153,7 @@ std::string timelinesText(const ViewTimelines& t, size_t columns) {
       text += "  " + label + " |" + streamRow(f, s, room) + "|\n";
     }
   }
-  return text + " # computes, = a message, . waits for other devices, ~ further iterations of a loop\n";
+  return text + Strip::legend(true) + "\n";
 }
 
 void drawTimeAxis(Svg& svg, double seconds, size_t left, size_t right, size_t y) {

@@ -6,6 +6,7 @@
 #include "dtc/IR/text/Text.h"
 #include "dtc/Support/Cores.h"
 #include "dtc/Support/Json.h"
+#include "dtc/Support/Words.h"
 #include "dtc/Version.h"
 
 #include <algorithm>
@@ -75,7 +76,17 @@ struct Writer {
              ",\"memory_bytes_per_second\":" + jsonNumber(info.rate.bytesPerNs * 1e9 / devices) + "}";
     }
     out += ",\"entry\":" + jsonString(m.strings[m[info.entry].name]) +
-           ",\"scheduled\":" + jsonString(printModule(m)) + "},\n";
+           ",\"scheduled\":" + jsonString(printModule(m)) + stepTexts() + "},\n";
+  }
+
+  std::string stepTexts() const {
+    if (info.steps.empty()) return {};
+    const auto list = [](const auto& all, const auto& text) { return "[" + joined(all, ",", text) + "]"; };
+    const auto ofStep = [](const StepText& s) {
+      return "[" + jsonString(s.value) + "," + jsonString(s.place) + "]";
+    };
+    const auto ofFunction = [&](const std::vector<StepText>& steps) { return list(steps, ofStep); };
+    return ",\"steps\":" + list(info.steps, ofFunction);
   }
 
   void numberStatements() {

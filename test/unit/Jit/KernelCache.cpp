@@ -267,8 +267,11 @@ TEST(ParseBytes, TakesUnitsAndNothingElse) {
   EXPECT_EQ(parseBytes("1.5GiB"), int64_t{3} << 29);
   EXPECT_EQ(parseBytes("5.4 MiB"), 5662310); // as dtc prints it
   EXPECT_EQ(parseBytes("0.5KiB"), 512);
-  for (const char* wrong : {"", "-1", "MiB", "1.5", "1.5B", "1.GiB", ".5GiB", "1.5.5GiB", "1.5e3KiB",
-                            "1  GiB", "1 ", "1GB", "9223372036854775807KiB", "8388607.99999999999999TiB"})
+  EXPECT_EQ(parseBytes("1.5 kB"), 1500);
+  EXPECT_EQ(parseBytes("2GB"), 2000000000);
+  for (const char* wrong :
+       {"", "-1", "MiB", "1.5", "1.5B", "1.GiB", ".5GiB", "1.5.5GiB", "1.5e3KiB", "1  GiB", "1 ", "1KB",
+        "1gb", "9223372036854775807KiB", "8388607.99999999999999TiB"})
     EXPECT_FALSE(parseBytes(wrong)) << wrong;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 // A trace of `dtc run --trace` (docs/cli.md), read again. Traces are untrusted.
+#include "dtc/Runtime/trace/StepText.h"
 #include "dtc/Support/Diagnostics.h"
 #include <cstdint>
 #include <optional>
@@ -31,8 +32,9 @@ struct MeasuredTrace {
   std::vector<std::string> devices; // by coordinate: "dp=0 tp=1"
   std::vector<std::string> streams; // "compute", "comm tp"
   std::vector<std::string> words;
-  std::vector<TraceEvent> events; // by device, then time
-  double seconds = 0;             // from the first event's begin to the last one's end
+  std::vector<std::vector<StepText>> steps; // by function and statement; empty in traces of older versions
+  std::vector<TraceEvent> events;           // by device, then time
+  double seconds = 0;                       // from the first event's begin to the last one's end
 };
 
 // Whether a text, or its beginning, is a trace in the format of Chrome or Perfetto, of any tool.

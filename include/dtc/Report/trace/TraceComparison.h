@@ -75,6 +75,9 @@ struct TraceMachine {
 // the first that differs. True for a trace that does not have its program: compareTrace then compares the ops that ran.
 [[nodiscard]] bool isProgramOf(const Module& m, FuncId entry, const MeasuredTrace&, Diagnostics& problems);
 
+// What a trace of this scheduled program says of its steps (MeasuredTrace::steps).
+[[nodiscard]] std::vector<std::vector<StepText>> stepTextsOf(const Module&, FuncId entry);
+
 [[nodiscard]] std::string comparisonText(const TraceComparison&, size_t columns);
 [[nodiscard]] std::string comparisonSvg(const TraceComparison&);
 [[nodiscard]] std::string comparisonJson(const TraceComparison&);

@@ -60,7 +60,7 @@ struct ViewGraph {
 [[nodiscard]] std::string graphDot(const ViewGraph&);
 [[nodiscard]] std::string graphSvg(const ViewGraph&);
 
-// The steps of each device in order, and the buffers live at each.
+// The steps of each device in order, those of loops and branches behind them, and the buffers live at each.
 struct ViewSchedule {
   struct Step {
     std::string stream; // "compute", "comm tp"
@@ -68,8 +68,11 @@ struct ViewSchedule {
     std::string result; // "%h, %b"
     // In the user's names: "matmul", "partial %h", and both.
     std::string kind, value, label;
-    int64_t live = 0;    // the most live bytes during the step
-    int64_t number = -1; // of reports: in the order of execution; -1: not part of it, such as a constant
+    int64_t live = 0; // the most live bytes during the step
+    int64_t number =
+        -1; // of reports: in the order of execution; -1: not part of it, such as a constant or a loop
+    size_t depth = 0; // of loops and branches around it
+    std::string part; // of the first step of a block that is one of several: "condition", "body"
   };
   struct Buffer {
     std::string value, label;

@@ -3,6 +3,7 @@
 #include "dtc/Passes/Pass.h"
 #include "dtc/Runtime/run/Executable.h"
 #include "dtc/Runtime/trace/Roofline.h"
+#include "dtc/Runtime/trace/StepText.h"
 #include "dtc/Support/Units.h"
 
 namespace dtc {
@@ -13,6 +14,8 @@ struct TraceInfo {
   FuncId entry;
   MachineRate rate;                   // of the machine, shared by its devices; zeros if it is not measured
   std::vector<Backend::Phase> phases; // host phases before the run, in order
+  // Of each function, in the order of its statements: the text that ran has other names. May be empty.
+  std::vector<std::vector<StepText>> steps = {};
 };
 
 // Chrome trace-event JSON (cli.md): a process per device, named by its mesh coordinates, a thread per stream,

@@ -43,6 +43,7 @@ function showFunction(i) {
   redraw(["schedule", "memory"]);
 }
 // `own`: a line of a layer that is left out, of which the equal line `l` is shown.
+const lineLinks = (lines, most) => [lines.slice(0, most).map((l) => [lineLink(l), " "]), lines.length > most ? `and ${lines.length - most} more` : ""];
 const lineLink = (l, own = l) => {
   const line = l >= 0 && state.program.lineAt.get(l);
   return line ? linkTo("l" + l, state.program.placeOf(own)) : "";
@@ -71,7 +72,7 @@ function describe() {
   } else if (key[0] === "c" && p.collectives[id]) {
     const c = p.collectives[id];
     say(collectiveText(c), collectiveValue(c), plural(c.messages, "message") + ", " + timeText(c.total_seconds * 1e6) + ", " + bytesText(c.total_bytes) + " received",
-      el("span", {}, c.lines.slice(0, 4).map((l) => [lineLink(l), " "])), el("span", {class: "link", on: {click: () => show("communication")}}, "reason"));
+      el("span", {}, lineLinks(c.lines, 4)), el("span", {class: "link", on: {click: () => show("communication")}}, "reason"));
   } else if (key[0] === "k" && p.kernels[id]) {
     const k = p.kernels[id];
     say(k.name, k.computes, plural(k.uses, "use"), timeText(k.us) + " each", bytesText(k.bytes), countText(k.flops) + " flops", el("span", {class: "link", on: {click: () => show("kernels")}}, "source"));

@@ -54,7 +54,7 @@ function collectiveRow(c, i, most) {
       body.append(el("div", {}, el("b", {}, "Tried: "), c.change.map((e) => el("div", {}, "write ", el("code", {}, e.after), " for ", el("code", {}, e.before), ` on ${e.of} (${placesIn(e.location)})`)),
         `It is then gone: the program takes ${timeText(c.seconds_after * 1e6)} instead of ${timeText(before)} (sums of ops and messages, before scheduling), with ${plural(c.collectives_after, "collective")}.`));
     } else if (c.no_change) body.append(el("div", {class: "note"}, c.no_change));
-    body.append(el("div", {}, "lines: ", c.lines.slice(0, 8).map((l) => [lineLink(l), " "])));
+    body.append(el("div", {}, "lines: ", lineLinks(c.lines, 8)));
   };
   const row = el("div", {"data-k": keys("c" + i, c.lines.map((l) => "l" + l), axisKeys(c.axes), runBy("c" + i)), style: "display:flex;flex-wrap:wrap;gap:0 10px;align-items:baseline;border-top:1px solid var(--line);padding:3px 4px"},
     el("span", {class: "chip", style: `color:${color};border-color:${color}`}, collectiveText(c)), el("span", {class: "mono", style: "overflow-wrap:anywhere;flex:1 1 140px"}, collectiveValue(c), c.layer ? el("span", {class: "note"}, "  " + c.layer) : ""),
@@ -95,7 +95,7 @@ kernelsPane.reveal = (key) => {
 const limitOf = (k) => k.flops / state.program.machine.flops_per_second > k.bytes / state.program.machine.memory_bytes_per_second ? "arithmetic" : "memory";
 function drawKernel() {
   const k = state.program.kernels[kernelsPane.kernel];
-  kernelsPane.source.replaceChildren(el("h2", {}, k.name), el("p", {class: "note"}, ["computes " + k.computes, k.library ? "library call: " + k.library : "", k.schedule || ""].filter(Boolean).join("; "), "; lines: ", k.lines.slice(0, 8).map((l) => [lineLink(l), " "])),
+  kernelsPane.source.replaceChildren(el("h2", {}, k.name), el("p", {class: "note"}, ["computes " + k.computes, k.library ? "library call: " + k.library : "", k.schedule || ""].filter(Boolean).join("; "), "; lines: ", lineLinks(k.lines, 8)),
     k.source ? el("pre", {}, k.source) : el("p", {class: "note"}, k.library ? "A library computes it: dtc generates no code for it." : "Its source is not in this page, whose size is limited: dtc compile --emit kernels prints it."));
 }
 function roofline(kernels, width) {
