@@ -21,6 +21,8 @@
 #include <filesystem>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <unordered_map>
+#include <unordered_set>
 
 namespace dtc {
 
@@ -52,6 +54,47 @@ struct Shown {
   TypeId global;
   ShardingId sharding;
   ViewHolders having;
+};
+
+// Values have the names of the text: an argument, and the result of a statement after its reshards. Other values of
+// these have the printer's names, which the text lacks; or, of imported text, whose numbers the printer uses again, the
+// same name.
+class ShownNames {
+public:
+  ShownNames(const Module& m, FuncId f) : m_(m), printed_(m, f), texts_(m) {
+    for (const FuncArg& a : m[f].args) add(a.value);
+    forEachOp(m, m[f].body, [&](OpId o) {
+      for (uint32_t r = 0; r < m[o].numResults; ++r) add(m.result(o, r));
+    });
+  }
+  std::string operator()(ValueId v) const {
+    return !texts_.isGenerated(v) && (!isOther(v) || isTaken(v)) ? texts_(v) : printed_(v);
+  }
+  std::string behind(ValueId v) const {
+    if (texts_.isGenerated(v) || !isOther(v) || !isTaken(v)) return "";
+    return isArgument(named_.at(m_[v].loc.begin)) ? " (resharded)" : " (before its reshard)";
+  }
+
+private:
+  void add(ValueId v) {
+    if (texts_.isGenerated(v)) return;
+    taken_.insert(texts_(v));
+    if (!m_[v].loc.valid()) return;
+    const auto [named, isNew] = named_.emplace(m_[v].loc.begin, v);
+    if (!isNew && !isArgument(named->second)) named->second = v;
+  }
+  bool isArgument(ValueId v) const { return m_[v].kind == ValueKind::BlockArg; }
+  bool isOther(ValueId v) const {
+    const auto named = named_.find(m_[v].loc.begin);
+    return m_[v].loc.valid() && named != named_.end() && named->second != v;
+  }
+  bool isTaken(ValueId v) const { return taken_.contains(printed_(v)); }
+
+  const Module& m_;
+  Naming printed_;
+  TextNames texts_;
+  std::unordered_map<uint32_t, ValueId> named_; // by place in the text
+  std::unordered_set<std::string> taken_;
 };
 
 class Viewer {
@@ -211,9 +254,7 @@ private:
   // Collects arguments, results and all sharded values of the body.
   void collect(std::vector<Shown>& boundary, std::vector<Shown>& inside) {
     const Function& f = m_[func_];
-    const Naming printed(m_, func_);
-    const TextNames texts(m_);
-    const auto names = [&](ValueId v) { return texts.isGenerated(v) ? printed(v) : texts(v); };
+    const ShownNames names(m_, func_);
     for (const FuncArg& a : f.args)
       boundary.push_back({names(a.value), userNameBehind(m_, a.attrs, names(a.value)),
                           a.globalType ? a.globalType : m_[a.value].type, m_[a.value].sharding,
@@ -221,7 +262,7 @@ private:
     forEachOp(m_, f.body, [&](OpId o) {
       for (uint32_t r = 0; r < m_[o].numResults; ++r)
         if (ValueId v = m_.result(o, r); m_[v].sharding.valid())
-          inside.push_back({names(v), "", m_[v].type, m_[v].sharding, havingOf(v)});
+          inside.push_back({names(v), names.behind(v), m_[v].type, m_[v].sharding, havingOf(v)});
     });
     for (size_t r = 0; r < f.results.size(); ++r) {
       std::string label =
