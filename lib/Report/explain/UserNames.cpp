@@ -34,9 +34,10 @@ std::string UserNames::argument(ValueId v, const std::string& inText) const {
 }
 
 std::string UserNames::purpose(ValueId v, bool generated) const {
-  if (const std::string name = annotated(v); !name.empty()) return name;
-  const std::string result = onlyResult(v);
-  return result.empty() && generated ? onlyReader(v) : result;
+  std::string purpose = onlyResult(v);
+  if (purpose.empty() && generated) purpose = onlyReader(v);
+  const std::string name = purpose.starts_with('%') ? annotated(v) : "";
+  return name.empty() ? purpose : name;
 }
 
 std::string UserNames::onlyResult(ValueId v) const {
