@@ -56,8 +56,8 @@ struct Shown {
   ViewHolders having;
 };
 
-// Values have the names of the text: an argument, and the result of a statement after its reshards. Other values of
-// these have the printer's names, which the text lacks; or, of imported text, whose numbers the printer uses again, the
+// Values have the names of the text: an argument, and the result of a statement, after its reshards where it has no
+// name before. Other values of these have the printer's names, which the text lacks; or, of imported text, whose numbers the printer uses again, the
 // same name.
 class ShownNames {
 public:
@@ -72,7 +72,9 @@ public:
   }
   std::string behind(ValueId v) const {
     if (texts_.isGenerated(v) || !isOther(v) || !isTaken(v)) return "";
-    return isArgument(named_.at(m_[v].loc.begin)) ? " (resharded)" : " (before its reshard)";
+    const OpId by = m_.definingOp(v);
+    const bool resharded = by.valid() && m_.record(by).constraint == Constraint::Reshard;
+    return resharded ? " (resharded)" : " (before its reshard)";
   }
 
 private:
@@ -81,12 +83,12 @@ private:
     taken_.insert(texts_(v));
     if (!m_[v].loc.valid()) return;
     const auto [named, isNew] = named_.emplace(m_[v].loc.begin, v);
-    if (!isNew && !isArgument(named->second)) named->second = v;
+    if (!isNew && !keepsName(named->second)) named->second = v;
   }
-  bool isArgument(ValueId v) const { return m_[v].kind == ValueKind::BlockArg; }
+  bool keepsName(ValueId v) const { return m_[v].kind == ValueKind::BlockArg || m_[v].name.valid(); }
   bool isOther(ValueId v) const {
     const auto named = named_.find(m_[v].loc.begin);
-    return m_[v].loc.valid() && named != named_.end() && named->second != v;
+    return !keepsName(v) && m_[v].loc.valid() && named != named_.end() && named->second != v;
   }
   bool isTaken(ValueId v) const { return taken_.contains(printed_(v)); }
 

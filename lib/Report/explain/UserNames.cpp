@@ -3,6 +3,7 @@
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/text/UserLocation.h"
 
+#include <algorithm>
 #include <ranges>
 
 namespace dtc {
@@ -50,8 +51,10 @@ std::string UserNames::onlyResult(ValueId v) const {
 std::string UserNames::annotated(ValueId v) const {
   if (v.index >= readers_.size() || readers_[v.index].count != 1) return "";
   const OpId reader = readers_[v.index].first;
-  const bool sameValue = m_.record(reader).lowering == Lowering::Annotation && m_[reader].numResults == 1;
-  return sameValue ? nameInText(m_, m_.result(reader)) : "";
+  if (m_.record(reader).lowering != Lowering::Annotation || m_[reader].numResults != 1) return "";
+  const std::vector<ValueId>& returned = m_[m_[reader].parent].yields;
+  const bool isResult = std::ranges::find(returned, m_.result(reader)) != returned.end();
+  return isResult ? nameInText(m_, m_.result(reader)) : "";
 }
 
 std::string UserNames::onlyReader(ValueId v) const {

@@ -13,8 +13,8 @@ public:
   [[nodiscard]] std::string argument(ValueId, const std::string& inText) const;
   // What a value is computed for: the only result that it contributes to, of a function with several,
   // "layers.0.weight.grad" or "%dw1"; otherwise, if the text lacks the value (`generated`), the only value with
-  // a name that it contributes to, "%d_h". "" if there are several of these. Instead of a name with '%', that of the
-  // statement that annotates the value, "%s" of `%s = shard %t`: the schedule has it.
+  // a name that it contributes to, "%d_h". "" if there are several of these. Instead of the name of a result
+  // that is the value itself, that of the statement that annotates it, "%s" of `%s = shard %t`: the schedule has it.
   [[nodiscard]] std::string purpose(ValueId, bool generated) const;
 
 private:
