@@ -25,10 +25,12 @@ struct SideFlags {
   ProgramOptions program;
   LoweringFlags lowering;
   std::string target = kReportTarget;
+  std::vector<std::string> given; // the flags among these that the command line has
 };
 
 struct DiffFlags {
   SideFlags both;
+  std::vector<const CLI::Option*> sideOptions; // of `both`
   std::string fileB, flagsA, flagsB, save, out;
   std::string maxBytes, maxTime, maxMemory;
   bool json = false, full = false;
@@ -39,6 +41,14 @@ void addSideOptions(CLI::App& app, SideFlags& o) {
   addLoweringOptions(app, o.lowering);
   app.add_option("--target", o.target, "target to compile for, if the text states none (sm_90a)")
       ->type_name("cpu|sm_NN[a]");
+}
+
+// The flags that were given, by name; files have none.
+std::vector<std::string> givenFlags(const std::vector<const CLI::Option*>& options) {
+  std::vector<std::string> out;
+  for (const CLI::Option* option : options)
+    if (option->count() > 0 && !option->get_positional()) out.push_back(option->get_name());
+  return out;
 }
 
 // The words of a text as a shell splits it: quotes keep blanks, a backslash the character after it.
@@ -101,6 +111,7 @@ Result<SideFlags> sideOf(const DiffFlags& o, const std::string& flag, const std:
     return inSide(commandLineError(sideVerb(), app, e));
   }
   if (!app.remaining().empty()) return inSide(unexpectedWord(sideVerb(), app, app.remaining().front()));
+  for (const std::string& own : givenFlags(std::as_const(app).get_options())) side.given.push_back(own);
   side.program.entry = own.entry, side.program.file = own.file;
   merge(side.program.meshes, own.meshes);
   merge(side.program.dims, own.dims);
@@ -122,6 +133,13 @@ struct Side {
   Diagnostics diags;
 };
 
+Status savedTakesNoFlags(const SideFlags& flags) {
+  if (flags.given.empty()) return Ok{};
+  return usageError(flags.given.front() + " has no effect on " + flags.program.file +
+                    ", which is saved as it was compiled: name a program, or give the flag in --a or --b to "
+                    "the one that is a program");
+}
+
 Result<Side> readSide(Environment& env, SideFlags flags, std::string label) {
   Side side;
   side.label = std::move(label);
@@ -132,6 +150,7 @@ Result<Side> readSide(Environment& env, SideFlags flags, std::string label) {
       return inputError(file + " is too long: at most 256 MiB are read");
     if (looksLikeSnapshot(source.text) || file.ends_with(".json")) {
       DTC_TRY(side.snapshot, readSnapshot(source));
+      if (Status s = savedTakesNoFlags(flags); !s) return s.error();
       side.snapshot->name = side.label;
       return side;
     }
@@ -215,8 +234,9 @@ Status checkPage(const std::string& out) {
       " files: -o takes .html, or .json for the data of the page; the text goes to standard output");
 }
 
-Result<int> runDiff(Environment& env, const DiffFlags& o) {
+Result<int> runDiff(Environment& env, DiffFlags& o) {
   if (Status s = checkPage(o.out); !s) return s.error();
+  o.both.given = givenFlags(o.sideOptions);
   DTC_TRY(const auto budgets, budgetsOf(o));
   const bool alone = o.fileB.empty() && o.flagsA.empty() && o.flagsB.empty();
   if (!o.save.empty() && alone && budgets.empty()) return saveSnapshot(env, o);
@@ -226,6 +246,9 @@ Result<int> runDiff(Environment& env, const DiffFlags& o) {
   DTC_TRY(auto flagsA, sideOf(o, "--a", o.flagsA));
   DTC_TRY(auto flagsB, sideOf(o, "--b", o.flagsB));
   if (!o.fileB.empty()) flagsB.program.file = o.fileB;
+  for (const SideFlags* side : {&flagsA, &flagsB}) // before either is read
+    if (side->program.file.ends_with(".json"))
+      if (Status s = savedTakesNoFlags(*side); !s) return s.error();
   const auto label = [](const SideFlags& side, const std::string& flags) {
     return side.program.file + (flags.empty() ? "" : " " + flags);
   };
@@ -273,7 +296,13 @@ Verb diffVerb() {
                "  dtc diff gpt.dt --save gpt.json && dtc diff gpt.json gpt.dt   (with a later version)";
   v.declare = [](CLI::App& app) -> std::function<Result<int>(Environment&)> {
     auto o = std::make_shared<DiffFlags>();
-    addProgramOptions(app, o->both.program);
+    const auto sideOptions = [&](auto&& add) {
+      const size_t others = app.get_options().size();
+      add();
+      const auto all = std::as_const(app).get_options();
+      o->sideOptions.insert(o->sideOptions.end(), all.begin() + static_cast<ptrdiff_t>(others), all.end());
+    };
+    sideOptions([&] { addProgramOptions(app, o->both.program); });
     app.add_option("B", o->fileB, "the second program; default: FILE, with the flags of --b")->type_name("");
     app.add_option("--a", o->flagsA, "flags for the first program alone: '--mesh pod=dp:2,tp:4'")
         ->type_name("FLAGS");
@@ -297,7 +326,7 @@ Verb diffVerb() {
         ->check(CLI::Range(1, 1000000));
     app.add_flag("--full", o->full, "all rows");
     app.add_flag("--json", o->json, "print the changes as JSON");
-    addSideOptions(app, o->both);
+    sideOptions([&] { addSideOptions(app, o->both); });
     return [o](Environment& env) { return runDiff(env, *o); };
   };
   return v;
