@@ -174,9 +174,12 @@ Result<int> explainWhole(Environment& env, const ExplainFlags& o, Module& m, Fun
     if (!f.valid() || !prepare(edited, f, quiet)) return std::nullopt;
     return edited;
   };
+  const std::string target = o.target.empty() ? kReportTarget : o.target;
+  how.stepSeconds = [&](const Module& program) {
+    return stepSecondsOf(program, program.findFunction(name), o.lowering, target);
+  };
   ProgramReport report = explainCollectives(m, *trace, how, again);
-  const auto step = stepCostOf(m, m.findFunction(name), o.lowering,
-                               o.target.empty() ? kReportTarget : o.target, *trace, report);
+  const auto step = stepCostOf(m, m.findFunction(name), o.lowering, target, *trace, report);
   addLocal(report, m, m.findFunction(name), o);
   if (!o.target.empty()) {
     report.rings = explainRings(*trace, o.target, diags);

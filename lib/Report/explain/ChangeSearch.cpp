@@ -10,6 +10,8 @@
 namespace dtc {
 
 constexpr size_t kMaxAnnotations = 8; // of one collective that are tried
+constexpr size_t kMaxBoundary = 8;    // changes of results and arguments that do not cause it
+constexpr size_t kMaxPriced = 3;      // changes whose schedules are compared
 constexpr double kDeviceBytes =
     80e9; // memory of a device: what needs more for arguments alone is not advised
 
@@ -97,7 +99,12 @@ ChangeSearch::Trial ChangeSearch::judge(CollectiveTrace& t) const {
   return out;
 }
 
-const ChangeSearch::Trial* ChangeSearch::trial(const Edits& edits) {
+std::optional<Module> ChangeSearch::preparedWith(const Edits& edits) const {
+  const SourceText& source = prepared_.source;
+  return prepare_({source.name, edited(source.text, edits)});
+}
+
+ChangeSearch::Trial* ChangeSearch::trial(const Edits& edits) {
   std::string key;
   for (const AnnotationEdit& e : edits) key += std::to_string(e.begin) + e.after + ";";
   if (auto it = trials_.find(key); it != trials_.end()) return &it->second;
@@ -108,12 +115,22 @@ const ChangeSearch::Trial* ChangeSearch::trial(const Edits& edits) {
   }
   work_ += cost;
   Trial& out = trials_[key];
-  const SourceText& source = prepared_.source;
-  auto m = prepare_({source.name, edited(source.text, edits)});
+  auto m = preparedWith(edits);
   Diagnostics quiet;
   if (!m) return &out;
   if (auto t = traceCollectives(*m, options_.propagation, {}, quiet, m->order.front())) out = judge(*t);
   return &out;
+}
+
+// The time of the changed program's schedule, as far as the work allows.
+void ChangeSearch::price(const Edits& edits, Trial& t) {
+  if (!options_.stepSeconds) return;
+  if (!now_.priced) now_.priced = true, now_.step = options_.stepSeconds(prepared_);
+  const auto cost = static_cast<int64_t>(prepared_.ops.size());
+  if (t.priced || !now_.step || stepWork_ + cost > options_.stepWork) return;
+  t.priced = true;
+  stepWork_ += cost;
+  if (const auto m = preparedWith(edits)) t.step = options_.stepSeconds(*m);
 }
 
 bool ChangeSearch::isRemovedBy(const TracedCollective& c, const Trial& t) const {
@@ -155,8 +172,48 @@ std::optional<AnnotationEdit> ChangeSearch::edit(SourceRange r, const Sharding& 
   return e.after == e.before ? std::nullopt : std::optional(e);
 }
 
+std::optional<AnnotationEdit> ChangeSearch::insertion(SourceRange r, const Sharding& wanted) const {
+  const std::string_view text = prepared_.source.text;
+  if (!r.valid() || r.end > text.size() || r.end == 0) return std::nullopt;
+  size_t end = r.end;
+  if (text[end - 1] != ']') { // the name of an argument; its type follows
+    if (text[r.begin] != '%' || end == text.size() || text[end] != ':') return std::nullopt;
+    end = text.find_first_of("]\n,)", end);
+    if (end == text.npos || text[end] != ']') return std::nullopt;
+    ++end;
+  }
+  if (!scratch_) scratch_ = trace_.propagated;
+  AnnotationEdit e;
+  e.location = reasons_.place(r);
+  e.begin = e.end = static_cast<uint32_t>(end);
+  e.after = " " + printSharding(*scratch_, scratch_->shardings.intern(wanted));
+  return e;
+}
+
+ChangeSearch::Edits ChangeSearch::editOf(SourceRange loc, bool annotated, const Sharding& wanted,
+                                         std::string of) const {
+  const SourceRange range = annotated ? shardingRange(prepared_.source, loc) : loc;
+  std::optional<AnnotationEdit> own = annotated ? edit(range, wanted) : insertion(range, wanted);
+  if (!own) return {};
+  own->of = std::move(of);
+  Edits all = {*own};
+  for (const WrittenSharding& other : options_.links.others(range.begin))
+    if (std::optional<AnnotationEdit> e = annotated ? edit(other.range, wanted) : std::nullopt) {
+      e->of = other.of;
+      all.push_back(*e);
+    }
+  std::ranges::sort(all, {}, &AnnotationEdit::begin);
+  return all;
+}
+
 static bool isSameEdit(const AnnotationEdit& a, const AnnotationEdit& b) {
   return a.begin == b.begin && a.after == b.after;
+}
+
+static void addTo(std::vector<std::vector<AnnotationEdit>>& list, const std::vector<AnnotationEdit>& edits) {
+  if (std::ranges::none_of(list,
+                           [&](const auto& known) { return std::ranges::equal(known, edits, isSameEdit); }))
+    list.push_back(edits);
 }
 
 std::string ChangeSearch::annotatedName(const AnnotationUse& use) const {
@@ -184,11 +241,6 @@ void ChangeSearch::add(const AnnotationUse& use, const Sharding& written, const 
       all.push_back(*e);
     }
   std::ranges::sort(all, {}, &AnnotationEdit::begin);
-  const auto addTo = [](std::vector<Edits>& list, const Edits& edits) {
-    if (std::ranges::none_of(
-            list, [&](const Edits& known) { return std::ranges::equal(known, edits, isSameEdit); }))
-      list.push_back(edits);
-  };
   addTo(out.tensors, all);
   if (all.size() > 1) addTo(out.single, {*own});
 }
@@ -236,6 +288,7 @@ void ChangeSearch::candidates(const TracedCollective& c, Candidates& out) const 
     const ReshardReason* r = reasons_.reshard(source);
     auto uses = r ? reasons_.annotations(*r) : reasons_.annotations(source, axes);
     if (uses.size() > kMaxAnnotations) uses.resize(kMaxAnnotations);
+    if (r && r->kind == ReshardReason::Boundary && !r->needs.valid()) addResult(c, source, out);
     for (const AnnotationUse& use : uses) {
       const Sharding written = writtenSharding(use);
       add(use, written, [&](const Sharding& s) { return withoutAxes(s, axes); }, out);
@@ -248,6 +301,70 @@ void ChangeSearch::candidates(const TracedCollective& c, Candidates& out) const 
       }
     }
   }
+}
+
+// A result that is resharded at the end: as it is before that, and so along the collective's axes alone.
+void ChangeSearch::addResult(const TracedCollective& c, OpId source, Candidates& out) const {
+  const Module& m = trace_.propagated;
+  const FuncId f = prepared_.order.front(), own = m.findFunction(prepared_.strings[prepared_[f].name]);
+  if (!own.valid()) return;
+  const auto& yields = m[m[own].body].yields;
+  for (size_t k = 0; k < yields.size() && k < prepared_[f].results.size(); ++k) {
+    if (yields[k] != m.result(source)) continue;
+    const FuncResult& result = prepared_[f].results[k];
+    const Sharding from = closed(m.shardings[m[m.operand(source, 0)].sharding]);
+    const Sharding written = closed(m.shardings[m[yields[k]].sharding]);
+    std::vector<AxisRef> others;
+    for (const DimSharding& d : from.dims)
+      for (const AxisRef& a : d.axes()) {
+        const auto has = [&](const auto& axes) {
+          return std::ranges::any_of(axes, [&](const AxisRef& x) { return x.name == a.name; });
+        };
+        const bool kept = std::ranges::any_of(written.dims, [&](const DimSharding& w) { return has(w.axes()); });
+        if (!kept && !has(collectiveAxes(trace_.local, c.op))) others.push_back(a);
+      }
+    for (const Sharding& wanted : {from, withoutAxes(from, others)})
+      if (Edits edits = editOf(result.loc, result.sharding.valid(), wanted, resultText(prepared_, f, k));
+          !edits.empty())
+        addTo(out.tensors, edits);
+  }
+}
+
+// The collective's axes on each dim of each result of the entry, and of each argument that has no annotation.
+void ChangeSearch::addBoundary(const TracedCollective& c, Candidates& out) const {
+  const Function& f = prepared_[prepared_.order.front()];
+  const std::vector<AxisRef> axes = collectiveAxes(trace_.local, c.op);
+  MeshId mesh;
+  for (const OpId source : c.sources)
+    for (const ValueId v : trace_.propagated.operands(source))
+      if (const ShardingId s = trace_.propagated[v].sharding; s.valid())
+        mesh = trace_.propagated.shardings[s].mesh;
+  const auto add = [&](SourceRange loc, TypeId type, ShardingId written, const std::string& of) {
+    Sharding base;
+    base.mesh = mesh;
+    if (written.valid())
+      base = closed(prepared_.shardings[written]);
+    else
+      base.dims.resize(prepared_.types[type].rank());
+    const auto isUsed = [&](const AxisRef& axis) {
+      return std::ranges::any_of(base.dims, [&](const DimSharding& d) {
+        return std::ranges::any_of(d.axes(), [&](const AxisRef& a) { return a.name == axis.name; });
+      });
+    };
+    if (!base.mesh.valid() || std::ranges::any_of(axes, isUsed)) return;
+    for (size_t d = 0; d < base.dims.size() && out.boundary.size() < kMaxBoundary; ++d) {
+      Sharding wanted = base;
+      for (const AxisRef& a : axes) wanted.dims[d].parts.push_back({a, 0});
+      if (Edits edits = editOf(loc, written.valid(), wanted, of); !edits.empty())
+        out.boundary.push_back(std::move(edits));
+    }
+  };
+  for (size_t k = 0; k < f.results.size(); ++k)
+    add(f.results[k].loc, f.results[k].type, f.results[k].sharding,
+        resultText(prepared_, prepared_.order.front(), k));
+  for (const FuncArg& a : f.args)
+    if (const Value& v = prepared_[a.value]; !v.sharding.valid())
+      add(v.loc, v.type, {}, "%" + std::string(prepared_.strings[v.name]));
 }
 
 // All edits of both; nothing if they change the same annotation.
@@ -280,22 +397,38 @@ void ChangeSearch::addReaching(const TracedCollective& c, Candidates& out) const
     if (Edits more = together(out.reaching, e); !more.empty()) out.reaching = std::move(more);
 }
 
+// Of those that remove it, the one with the shortest schedule; false if there is none that is not slower than now.
 bool ChangeSearch::best(const TracedCollective& c, const std::vector<Edits>& tried, ProgramCollective& out) {
-  const Trial* cheapest = nullptr;
+  std::vector<std::pair<Trial*, const Edits*>> found;
   for (const Edits& edits : tried) {
-    const Trial* t = trial(edits);
-    if (!t || !isRemovedBy(c, *t) || (cheapest && t->seconds >= cheapest->seconds)) continue;
+    Trial* t = trial(edits);
+    if (!t || !isRemovedBy(c, *t)) continue;
     if (t->collectives >= now_.collectives && t->seconds >= now_.seconds) continue; // it only moves elsewhere
     if (t->argumentBytes > std::max(kDeviceBytes, now_.argumentBytes)) {
       tooLarge_ = true;
       continue;
     }
-    cheapest = t;
-    out.change = edits;
+    found.emplace_back(t, &edits);
+  }
+  std::ranges::sort(found, {}, [](const auto& one) { return std::pair(one.first->seconds, one.second); });
+  if (found.size() > kMaxPriced) found.resize(kMaxPriced);
+  for (const auto& [t, edits] : found) {
+    price(*edits, *t);
+    const bool known = out.stepAfter && t->step;
+    if (!out.change.empty() && (known ? *t->step >= *out.stepAfter : t->seconds >= out.secondsAfter)) continue;
+    out.change = *edits;
     out.secondsAfter = t->seconds;
     out.collectivesAfter = t->collectives;
+    out.stepAfter = t->step;
+    out.stepBefore = t->step ? now_.step : std::nullopt;
   }
-  return cheapest;
+  if (!out.change.empty()) addTo(found_, out.change);
+  return !out.change.empty() && !out.slows();
+}
+
+void ChangeSearch::retry(const TracedCollective& c, ProgramCollective& out) {
+  if (!out.change.empty() || c.sources.empty()) return;
+  if (const std::vector<Edits> others = found_; best(c, others, out) || !out.change.empty()) out.noChange.clear();
 }
 
 void ChangeSearch::search(const TracedCollective& c, ProgramCollective& out) {
@@ -326,11 +459,13 @@ void ChangeSearch::search(const TracedCollective& c, ProgramCollective& out) {
   addReaching(c, found);
   if (!found.reaching.empty()) several.push_back(found.reaching);
   if (best(c, several, out) || best(c, found.single, out)) return;
+  addBoundary(c, found);
+  if (best(c, found.boundary, out) || !out.change.empty()) return;
   out.noChange = tooLarge_
                      ? "each change of the annotations that removes it needs more than 80 GB of a device's "
                        "memory for arguments"
                  : exhausted_ ? "the program is too large to try more changes"
-                              : "no change of the annotations that cause it removes it";
+                              : "no change of the annotations that cause it, or of a result, removes it";
 }
 
 } // namespace dtc

@@ -64,6 +64,9 @@ private:
         else
           c.noChange = "equal to collective " + std::to_string(first + 1) + ", for which changes were tried";
       }
+    for (size_t i = 0; i < out.collectives.size(); ++i)
+      if (options_.full || isSmall(out) || out.groups[out.collectives[i].group].members[0] == i)
+        changes.retry(t_.collectives[i], out.collectives[i]);
   }
 
   ProgramCollective describe(const TracedCollective& c) {

@@ -143,12 +143,18 @@ std::string changeText(const ProgramCollective& c, const ProgramReport& r, const
   if (c.change.empty()) return c.noChange.empty() ? "" : indent + c.noChange + "\n";
   std::string out;
   for (const AnnotationEdit& e : c.change)
-    out += indent + (out.empty() ? "removed by writing " : "and ") + e.after + " for " + e.before + " on " +
-           namedText(e.of, e.userName) + "  (" + e.location + ")\n";
-  return out + indent + "  before the schedule, the program then takes " + timeText(c.secondsAfter) +
-         " instead of " + timeText(r.computeSeconds + r.commSeconds) + ", with " +
-         std::to_string(c.collectivesAfter) + (c.collectivesAfter == 1 ? " collective" : " collectives") +
-         "\n";
+    out += indent + (out.empty() ? "removed by writing " : "and ") + std::string(trimmed(e.after)) +
+           (e.before.empty() ? "" : " for " + e.before) + " on " + namedText(e.of, e.userName) + "  (" +
+           e.location + ")\n";
+  out += indent + "  ";
+  if (c.stepAfter)
+    out += std::string(c.slows() ? "but the step" : "the step") + " then takes " + timeText(*c.stepAfter) +
+           " instead of " + timeText(*c.stepBefore);
+  else
+    out += "before the schedule, the program then takes " + timeText(c.secondsAfter) + " instead of " +
+           timeText(r.computeSeconds + r.commSeconds);
+  return out + ", with " + std::to_string(c.collectivesAfter) +
+         (c.collectivesAfter == 1 ? " collective" : " collectives") + "\n";
 }
 
 // "  @pod{dp, _ | sum(tp)} -> @pod{dp, _}", after the value if the message has several.
@@ -283,6 +289,7 @@ nlohmann::ordered_json json(const ProgramCollective& c) {
   } else {
     out["seconds_after"] = c.secondsAfter;
     out["collectives_after"] = c.collectivesAfter;
+    if (c.stepAfter) out["step_seconds_before"] = *c.stepBefore, out["step_seconds_after"] = *c.stepAfter;
   }
   return out;
 }

@@ -141,6 +141,16 @@ std::optional<StepCost> stepCostOf(const Module& program, FuncId entry, const Lo
   return stepCostOf(session.module(), session.entry());
 }
 
+std::optional<double> stepSecondsOf(const Module& program, FuncId entry, const LoweringFlags& flags,
+                                    const std::string& target) {
+  const std::string written = writtenTarget(program, entry);
+  Session session(program, entry, flags.pipeline(written.empty() ? target : written));
+  Diagnostics quiet;
+  if (!session.lower(Stage::Placed, quiet) || quiet.hasErrors()) return std::nullopt;
+  const auto cost = stepCostOf(session.module(), session.entry());
+  return cost ? std::optional(cost->seconds) : std::nullopt;
+}
+
 nlohmann::ordered_json stepCostJson(const StepCost& c) {
   const auto rowsJson = [](const std::vector<SummaryRow>& rows) {
     auto out = nlohmann::ordered_json::array();

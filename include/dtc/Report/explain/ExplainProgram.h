@@ -49,6 +49,9 @@ struct ProgramCollective {
   std::string noChange;
   double secondsAfter = 0;     // of the changed program
   size_t collectivesAfter = 0; // of the changed program
+  // Of the schedules, where both are known.
+  std::optional<double> stepBefore, stepAfter;
+  [[nodiscard]] bool slows() const { return stepBefore && *stepAfter > *stepBefore * (1 + 1e-9); }
   size_t group = 0;            // of ProgramReport::groups
 };
 
@@ -127,6 +130,9 @@ struct ExplainOptions {
   bool full = false;     // for each collective, not only for one of each group
   AnnotationLinks links; // of the module as written: what has to be changed together
   int64_t work = 100000; // ops propagated to try changes, at most
+  // The time of the schedule of a prepared program, in seconds; empty: changes are compared without it.
+  std::function<std::optional<double>(const Module&)> stepSeconds;
+  int64_t stepWork = 20000; // ops compiled for it, at most
   Progress progress;     // called for each collective that is searched; may be empty
 };
 

@@ -26,6 +26,10 @@ struct StepCost {
                                                  const std::string& target, const CollectiveTrace&,
                                                  ProgramReport&);
 
+// The time of its schedule alone.
+[[nodiscard]] std::optional<double> stepSecondsOf(const Module& program, FuncId entry, const LoweringFlags&,
+                                                  const std::string& target);
+
 // "a step takes 24.5 us, receives 850 KiB and needs 875 KiB: the schedule for sm_90a, of the device with most"
 [[nodiscard]] std::string stepCostText(const StepCost&);
 // "its messages: 16 p2p, 96.0 KiB; 1 all_reduce, 181 KiB", if they are not those of the program before the schedule:

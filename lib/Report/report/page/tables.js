@@ -51,7 +51,8 @@ function collectiveRow(c, i, most) {
     if (c.more_sources) body.append(el("div", {class: "note"}, `the same message serves ${c.more_sources} more`));
     if (c.change.length) {
       const p = state.program.communication, before = p.us + p.compute_us;
-      body.append(el("div", {}, el("b", {}, "Tried: "), c.change.map((e) => el("div", {}, "write ", el("code", {}, e.after), " for ", el("code", {}, e.before), ` on ${e.of} (${placesIn(e.location)})`)),
+      body.append(el("div", {}, el("b", {}, "Tried: "), c.change.map((e) => el("div", {}, "write ", el("code", {}, e.after.trim()), e.before ? [" for ", el("code", {}, e.before)] : "", ` on ${e.of} (${placesIn(e.location)})`)),
+        c.step_seconds_after != null ? `It is then gone, ${c.step_seconds_after > c.step_seconds_before * (1 + 1e-9) ? "but" : "and"} the step takes ${timeText(c.step_seconds_after * 1e6)} instead of ${timeText(c.step_seconds_before * 1e6)}, with ${plural(c.collectives_after, "collective")}.` :
         `It is then gone: the program takes ${timeText(c.seconds_after * 1e6)} instead of ${timeText(before)} (sums of ops and messages, before scheduling), with ${plural(c.collectives_after, "collective")}.`));
     } else if (c.no_change) body.append(el("div", {class: "note"}, c.no_change));
     body.append(el("div", {}, "lines: ", lineLinks(c.lines, 8)));
