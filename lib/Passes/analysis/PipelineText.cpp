@@ -146,7 +146,7 @@ static std::string percent(double share) {
 std::string pipelineTitle(const PipelineRun& run) {
   std::string title = "pipeline";
   if (!run.schedule.empty()) title += " " + run.schedule;
-  title += ": " + std::to_string(run.shape.devices) + " devices";
+  title += ": " + std::to_string(run.shape.devices) + " devices along pp";
   if (run.shape.chunks > 1) title += " of " + std::to_string(run.shape.chunks) + " stages each";
   title += ", " + std::to_string(run.shape.microbatches) +
            (run.shape.microbatches == 1 ? " micro-batch" : " micro-batches") + "; bubble " +

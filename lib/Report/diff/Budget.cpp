@@ -51,7 +51,8 @@ Amounts amountsOf(DiffBudget::Of of, const ProgramDiff& d) {
 } // namespace
 
 std::string assumptionOf(const DiffBudget& budget, const ProgramDiff& d) {
-  if (d.complete || !d.comparesCosts || budget.of == DiffBudget::Memory) return "";
+  // Without a size nothing is checked: `exceeded` says so.
+  if (d.complete || !d.comparesCosts || budget.of == DiffBudget::Memory || !d.noMemory.empty()) return "";
   return std::string(kFlags[budget.of]) +
          ": the number of iterations of a loop depends on data, and counts as one in both programs";
 }

@@ -92,6 +92,8 @@ std::string diffJson(const ProgramDiff& d, std::span<const DiffBudget> budgets) 
   out["compares_statements"] = d.comparesStatements;
   out["compares_costs"] = d.comparesCosts;
   out["complete"] = d.complete;
+  out["before_schedule"] = d.beforeSchedule;
+  out["has_stages"] = d.hasStages;
   if (!d.noMemory.empty()) out["no_memory"] = d.noMemory;
   out["causes"] = list(d.causes);
   out["shardings"] = list(d.shardings);

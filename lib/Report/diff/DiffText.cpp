@@ -435,7 +435,7 @@ private:
       std::string name, a, b, change, share;
     };
     std::vector<Row> rows = {{"", "A", "B", "change", ""}};
-    const auto time = [&](const char* name, double a, double b) {
+    const auto time = [&](const std::string& name, double a, double b) {
       if (a == 0 && b == 0) return;
       const bool negative = a < 0 || b < 0;
       const auto text = [](double v) { return (v < 0 ? "-" : "") + timeText(std::abs(v)); };
@@ -446,7 +446,8 @@ private:
                       percent(static_cast<double>(a), static_cast<double>(b))});
     };
     const DiffSums &a = d_.a.communication, &b = d_.b.communication;
-    rows.push_back({"messages", std::to_string(a.messages), std::to_string(b.messages),
+    const std::string ofStages = d_.hasStages ? ", of all stages" : "";
+    rows.push_back({"messages" + ofStages, std::to_string(a.messages), std::to_string(b.messages),
                     countChange(a.messages, b.messages),
                     percent(static_cast<double>(a.messages), static_cast<double>(b.messages))});
     bytes("received in them", a.bytes, b.bytes);
@@ -455,9 +456,9 @@ private:
                       signedBytes(d_.b.scheduleBytes), bytesChange(d_.a.scheduleBytes, d_.b.scheduleBytes),
                       ""});
     bytes("received", d_.a.receivedBytes, d_.b.receivedBytes);
-    time("communication", a.seconds, b.seconds);
-    time("not overlapped", a.exposed, b.exposed);
-    time("computation", d_.a.computeSeconds, d_.b.computeSeconds);
+    time("communication" + ofStages, a.seconds, b.seconds);
+    time("not overlapped" + ofStages, a.exposed, b.exposed);
+    time("computation" + ofStages, d_.a.computeSeconds, d_.b.computeSeconds);
     time("fusion, overlap, waits", d_.a.scheduleSeconds, d_.b.scheduleSeconds);
     time("time", d_.a.seconds, d_.b.seconds);
     if (d_.a.peakBytes && d_.b.peakBytes)
@@ -487,6 +488,8 @@ private:
                   std::to_string(kNominalSymbol) +
                   ", another unknown size as nothing, an unknown loop as one iteration",
               2);
+    if (d_.beforeSchedule)
+      w_.line("a program has no schedule: times and received bytes of both are sums before it", 2);
   }
 
   const ProgramDiff& d_;

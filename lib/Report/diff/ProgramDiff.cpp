@@ -369,6 +369,23 @@ bool ProgramDiff::empty() const {
          a.scheduleBytes == b.scheduleBytes && (!a.peakBytes || !b.peakBytes || a.peakBytes == b.peakBytes);
 }
 
-ProgramDiff diffPrograms(const ProgramSnapshot& a, const ProgramSnapshot& b) { return Differ(a, b).run(); }
+static bool hasSchedule(const ProgramSnapshot& p) {
+  return p.scheduleMessages || p.memory || p.scheduleSeconds != 0 || p.scheduleBytes != 0;
+}
+
+static ProgramSnapshot withoutSchedule(ProgramSnapshot p) {
+  p.scheduleSeconds = 0, p.scheduleBytes = 0;
+  p.scheduleMessages.reset();
+  return p;
+}
+
+ProgramDiff diffPrograms(const ProgramSnapshot& a, const ProgramSnapshot& b) {
+  const bool scheduled = hasSchedule(a) && hasSchedule(b);
+  ProgramDiff out = scheduled ? Differ(a, b).run() : Differ(withoutSchedule(a), withoutSchedule(b)).run();
+  out.beforeSchedule = !scheduled && out.comparesCosts;
+  for (const ProgramSnapshot* p : {&a, &b})
+    out.hasStages |= std::ranges::any_of(p->settings, [](const auto& s) { return s.first == "pipeline"; });
+  return out;
+}
 
 } // namespace dtc

@@ -102,6 +102,9 @@ struct ProgramDiff {
   std::vector<DiffRow> scheduleKinds; // likewise, of the schedule, if one sends others than its collectives
   DiffTotals a, b;
   std::string noMemory; // why the memory of one is unknown
+  // One has no schedule, such as that of a size that is not bound: the sums before it are compared.
+  bool beforeSchedule = false;
+  bool hasStages = false; // one is a pipeline: its messages and computation are those of all stages
   bool complete = true;
   std::vector<DiagnosticRecord> problemsA, problemsB; // of programs that do not compile; set by the caller
   size_t types = 0;                                   // statements whose types follow from those of others

@@ -164,7 +164,7 @@ function messagesOf(r, side) {
   for (const c of linked[r].filter((k) => k[0] === "m").map((k) => doc.collectives[k.slice(1)])) {
     const own = c[side], other = c[side === "a" ? "b" : "a"];
     if (!own) continue;
-    const text = (other ? "" : side === "a" ? "removed " : "added ") + `${own.kind} over ${own.axes}` + (own.bytes_each ? ", " + bytesText(own.bytes_each) : "");
+    const text = (other ? "" : side === "a" ? "removed " : "added ") + `${own.kind} over ${own.axes}` + (own.bytes_each ? ", " + bytesText(own.bytes_each) : "") + (c.row_counts.reduce((t, n) => t + n, 0) > c.count ? ", shared with other lines" : "");
     lines.set(text, (lines.get(text) || 0) + c.row_counts[c.rows.indexOf(r)]);
   }
   return [...lines].map(([text, n]) => text + timesText(n));
@@ -203,7 +203,7 @@ causesPane.draw = (pane) => {
     el("div", {class: "mono"}, el("b", {}, causeTitle(c))), el("div", {class: "mono"}, c.kind === "added" ? c.after : c.kind === "removed" ? c.before : arrowText(bare(c.before), bare(c.after))),
     el("div", {class: "note"}, [consequences(i), placeIn(c.location)].filter(Boolean).join(" · "))))));
   if (doc.compares_statements && doc.compares_costs) pane.append(el("h2", {}, "What follows"));
-  if (doc.compares_statements && doc.compares_costs && !doc.shardings.length && !doc.types && !doc.generated) pane.append(el("p", {class: "note"}, "No propagated sharding changes."));
+  if (doc.compares_statements && doc.compares_costs && !doc.shardings.length && !doc.types && !doc.generated) pane.append(el("p", {class: "note"}, rows.some((row) => row.sharding_changed) ? "Propagated shardings change with the mesh alone: those of the lines that are marked in the sources." : "No propagated sharding changes."));
   doc.shardings.forEach((s, i) => pane.append(el("div", {class: "item", "data-k": keys("g" + i, causeKey(s)), tabindex: 0}, s.cause === null ? el("span", {class: "cause none"}) : el("span", {class: "cause follows"}, s.cause + 1),
     el("div", {}, el("div", {class: "mono"}, s.what, el("span", {class: "note"}, ` ${s.op}` + timesText(s.count))), el("div", {class: "mono"}, arrowText(bare(s.before), bare(s.after)))))));
   const more = [doc.types ? plural(doc.types, "statement") + " whose type follows" : "", doc.generated ? plural(doc.generated, "compiled statement") + " that only A or only B has" : ""].filter(Boolean);
@@ -228,12 +228,13 @@ function memoryLine(a, b) {
 }
 function totalsTable() {
   if (!doc.compares_costs) return el("div", {}, el("p", {class: "note"}, "A program does not compile: the texts are compared, costs are unknown, and statements with errors count as missing."), problems("a"), problems("b"), doc.budgets.map((x) => el("p", {class: "bad"}, "✗ " + x.message)));
+  const stages = doc.has_stages ? ", of all stages" : "";
   const a = doc.a.total, b = doc.b.total; // the first row is the sum of the three below it
   const line = (name, key, text) => a[key] === null || b[key] === null || a[key] === undefined || (!a[key] && !b[key]) ? "" : el("tr", {}, el("td", {}, name), el("td", {class: "r"}, text(a[key])), el("td", {class: "r"}, text(b[key])), change(a[key], b[key], text), el("td", {class: "r"}, key === "schedule_seconds" || same(a[key], b[key]) ? "" : percent(a[key], b[key]))); // of a remainder, a percentage means nothing
   return el("div", {}, el("h2", {}, "A device, per step"), el("div", {class: "wide"}, el("table", {}, el("tr", {}, el("th", {}, ""), el("th", {class: "r"}, "A"), el("th", {class: "r"}, "B"), el("th", {class: "r"}, "change"), el("th", {})),
-    line("time of a step", "step_seconds", seconds), line("computation", "compute_seconds", seconds), line("communication, not overlapped", "exposed_seconds", seconds), line("fusion, overlap, waits", "schedule_seconds", seconds),
-    line("received", "received_bytes", bytesText), line("messages", "messages", (v) => v.toLocaleString("en")), memoryLine(a, b) || line("memory at the peak", "peak_bytes", bytesText))),
-    doc.no_memory ? el("p", {class: "note"}, "Memory is unknown: " + doc.no_memory) : "", doc.complete ? "" : el("p", {class: "note"}, "Sizes or iteration counts are unknown before the run: a symbolic size counts as 1024, another unknown size as nothing, an unknown loop as one iteration."),
+    line("time of a step", "step_seconds", seconds), line("computation" + stages, "compute_seconds", seconds), line("communication, not overlapped" + stages, "exposed_seconds", seconds), line("fusion, overlap, waits", "schedule_seconds", seconds),
+    line("received", "received_bytes", bytesText), line("messages" + stages, "messages", (v) => v.toLocaleString("en")), memoryLine(a, b) || line("memory at the peak", "peak_bytes", bytesText))),
+    doc.no_memory ? el("p", {class: "note"}, "Memory is unknown: " + doc.no_memory) : "", doc.before_schedule ? el("p", {class: "note"}, "A program has no schedule: times and received bytes of both are sums before it.") : "", doc.complete ? "" : el("p", {class: "note"}, "Sizes or iteration counts are unknown before the run: a symbolic size counts as 1024, another unknown size as nothing, an unknown loop as one iteration."),
     doc.budgets.map((x) => el("p", {class: x.holds ? "note" : "bad"}, (x.holds ? "✓ " : "✗ ") + `limit of ${x.of}: ${x.limit}` + (x.holds ? " holds" : ": " + x.message) + (x.assumes ? ` (${x.assumes})` : ""))));
 }
 

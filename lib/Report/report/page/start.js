@@ -74,16 +74,18 @@ function header(current) {
   const p = state.program, head = byId("head");
   const fact = (name, value, title) => value ? el("span", {class: "fact", title}, name + " ", el("b", {}, value)) : "";
   document.title = p.name.replace(/.*\//, "") + " · dtc report";
+  const symbols = p.communication ? p.communication.assumed_sizes : [], assumed = symbols.length ? symbols.map((s) => s + " = 1024").join(", ") + " (nominal)" : "";
   const step = p.step, most = (text) => step.complete ? text : "≥ " + text;
   head.replaceChildren(doc.programs.length > 1 ? el("select", {"aria-label": "program", on: {change: (e) => useProgram(Number(e.target.value))}}, doc.programs.map((q, i) => el("option", {value: i, selected: i === current}, q.name)))
     : el("h1", {title: p.name}, p.name.replace(/.*\//, "")),
-    fact("devices", p.mesh ? p.mesh.devices.toLocaleString("en") + " (" + p.mesh.axes.map((a) => `${a.name}=${a.size}`).join(", ") + ")" : p.reached === "nothing" ? "" : "1"), fact("run", step ? most(timeText(step.seconds * 1e6)) : "", "an estimate, on the nominal machine" + (step && !step.complete ? "; loops of unknown length count once" : "")), fact("measured run", p.schedule && p.schedule.measured ? timeText(p.schedule.measured.us) : "", "of the trace"),
+    fact("devices", p.mesh ? p.mesh.devices.toLocaleString("en") + " (" + p.mesh.axes.map((a) => `${a.name}=${a.size}`).join(", ") + ")" : p.reached === "nothing" ? "" : "1"), fact("costs are for", assumed, "a nominal size, where none is bound: --dim NAME=N gives another"), fact("run", step ? most(timeText(step.seconds * 1e6)) : "", "an estimate, on the nominal machine" + (step && !step.complete ? "; loops of unknown length count once" : "")), fact("measured run", p.schedule && p.schedule.measured ? timeText(p.schedule.measured.us) : "", "of the trace"),
     fact("received", step && step.bytes_received ? most(bytesText(step.bytes_received)) : ""), fact("memory", step ? bytesText(step.memory_bytes) : ""),
     el("span", {class: "tools"}, el("input", {id: "search", type: "search", placeholder: "search  /", "aria-label": "search", on: {input: search, keydown: (e) => e.key === "Enter" && search(e, true)}}),
       themeButton()));
   for (const old of document.querySelectorAll(".banner")) old.remove();
   const loose = p.diagnostics.filter((d) => d.severity === "error" || !(d.source_line >= 0));
-  if (loose.length || p.error) head.after(el("div", {class: "banner", role: "alert"}, el("b", {}, p.reached === "scheduled" ? "" : "This program does not compile. It is shown as far as it comes. "),
+  const unbound = !p.error && loose.length > 0 && loose.every((d) => d.kind === "memory-unbound"); // no mistake of the program
+  if (loose.length || p.error) head.after(el("div", {class: unbound ? "banner plain" : "banner", role: unbound ? "note" : "alert"}, el("b", {}, p.reached === "scheduled" ? "" : unbound ? "This program has no schedule, no memory plan and no kernels until its sizes are bound. " : "This program does not compile. It is shown as far as it comes. "),
     loose.slice(0, 4).map((d) => el("div", {}, d.source_line >= 0 && p.lineAt.has(d.source_line) ? [lineLink(d.source_line), ": "] : "", `${d.message} [${d.kind}]`)), loose.length > 4 ? `and ${loose.length - 4} more` : "", p.error ? el("div", {}, p.error) : ""));
 }
 // What dtc explain calls them: "%loss_blocks_2_attn_out" of the row "%loss_blocks_{0..7}_attn_out", "in @loss:%losses".

@@ -102,11 +102,9 @@ function devicesOf(sharding, index, limit, places) {
 }
 function holds(sharding, index, device) {
   return sharding.dims.every((parts, d) => {
-    let at = 0;
     const free = parts.some((part) => part.blocks);
     if (free) return true; // strided: a device has several ranges
-    for (const part of parts) at = at * partSize(part) + indexAlong(part, device);
-    return at === index[d];
+    return positionOf(parts, device) === index[d];
   });
 }
 
@@ -124,7 +122,7 @@ function drawShards() {
   const places = placesOf(v), copies = (places ? places.size : p.mesh.devices) / total / (s.pending || []).reduce((n, a) => n * partSize(a.axis), 1);
   const facts = [total === 1 ? places ? "not sharded: each of its devices holds all of it" : "not sharded: every device holds all of it" : plural(total, "shard") + " (" + counts.join(" × ") + ") of " + v.dims.map((n, d) => shardSize(n, counts[d])).join(" × ")];
   if (places) facts.unshift(`only devices with ${placesText(places)} ${v.op === "argument" ? "hold" : "compute"} it`);
-  if (v.device_bytes !== undefined) facts.push(bytesText(v.device_bytes) + (places ? " on each of them, of " : " on each device, of ") + bytesText(v.bytes));
+  if (v.device_bytes !== undefined) facts.push((v.dims.some((n, d) => n % counts[d]) ? "at most " : "") + bytesText(v.device_bytes) + (places ? " on each of them, of " : " on each device, of ") + bytesText(v.bytes));
   if (total > 1) facts.push(copies > 1 ? "each shard is held by " + plural(Math.round(copies), "device") : "each shard is held once");
   if (pending.length) facts.push(`hatched: partial values, to be reduced (${s.pending[0].kind}) over ` + pending.join(", "));
   into.replaceChildren(el("h2", {}, v.name + ": " + v.type + " ", shardingText(s)), el("p", {class: "note"}, facts.join("; ") + "."));
@@ -277,6 +275,16 @@ function drawMesh(into) {
   svg.setAttribute("height", Math.ceil(size[1]));
   into.append(el("p", {class: "note"}, p.mesh.axes.map((a) => a.name + "=" + a.size).join(", ") + ". Select a device to see what it holds."), el("div", {class: "wide"}, svg));
 }
+// What the device holds of a value: shards may differ in size.
+const positionOf = (parts, device) => parts.reduce((n, part) => n * partSize(part) + indexAlong(part, device), 0);
+function bytesOn(v, device) {
+  const elements = v.dims.reduce((n, size) => n * size, 1);
+  if (!elements || v.sharding.dims.some((parts) => parts.some((part) => part.blocks))) return v.device_bytes || 0;
+  return v.sharding.dims.reduce((bytes, parts, dim) => {
+    const [from, to] = shardRange(v.dims[dim], shardCount(parts), positionOf(parts, device));
+    return Math.round(bytes / v.dims[dim] * (to - from));
+  }, v.bytes);
+}
 function drawDevice() {
   const p = state.program, d = tensorsPane.device, into = tensorsPane.parts.device;
   into.replaceChildren();
@@ -285,11 +293,10 @@ function drawDevice() {
   const shown = rows.slice(0, 60);
   const range = (v) => v.sharding.dims.map((parts, dim) => {
     if (parts.some((x) => x.blocks)) return "strided";
-    const at = parts.reduce((n, part) => n * partSize(part) + indexAlong(part, d), 0);
-    return rangeText(v.dims[dim], shardCount(parts), at);
+    return rangeText(v.dims[dim], shardCount(parts), positionOf(parts, d));
   }).join(", ");
   into.append(el("h2", {}, "Device " + (p.mesh.order ? p.mesh.order[d] : d) + " (" + deviceName(d) + ") holds"), el("div", {class: "wide"}, el("table", {}, el("tr", {}, ["argument", "type", "elements", "bytes"].map((t) => el("th", {}, t))),
-    shown.map(([v, i]) => el("tr", {"data-k": "v" + i}, el("td", {class: "mono"}, v.name), el("td", {class: "mono"}, v.type), el("td", {class: "mono"}, "[" + range(v) + "]"), el("td", {class: "r"}, bytesText(v.device_bytes || 0)))))),
+    shown.map(([v, i]) => el("tr", {"data-k": "v" + i}, el("td", {class: "mono"}, v.name), el("td", {class: "mono"}, v.type), el("td", {class: "mono"}, "[" + range(v) + "]"), el("td", {class: "r"}, bytesText(bytesOn(v, d))))))),
     rows.length > 60 ? el("p", {class: "note"}, `and ${rows.length - 60} more arguments`) : "",
     p.source.folded ? el("p", {class: "note"}, "Of equal layers, the arguments of the first one are listed.") : "");
   paint(into);
