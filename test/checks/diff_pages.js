@@ -37,6 +37,9 @@
       if (lit("source", ".drow").length < c.rows.length) say("source", `lines of collective ${i} do not light up`);
       select("");
     });
+    // A message that several lines need is not charged to each of them as if it were its own.
+    if (doc.collectives.some((c) => (c.row_counts || []).reduce((t, n) => t + n, 0) > c.count) && !byId("pane-source").textContent.includes("shared with other lines")) say("source", "a shared message is not called shared");
+    if (doc.before_schedule !== byId("pane-causes").textContent.includes("no schedule")) say("causes", "whether both have a schedule is not said");
     if (document.querySelectorAll(".lit").length) say("page", "the selection does not end");
     // The keys: the next change, the second pane, the end of the selection.
     const press = (key) => document.body.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));

@@ -132,6 +132,16 @@
     if (c) links("c" + c.collective, ["schedule", "communication"]);
     if (p.kernels.length) links("k0", ["kernels", "schedule"]);
     if (p.mesh && p.values.some((v) => v && v.sharding)) links("d0", ["tensors"]);
+    // The devices hold each element as often as its shard is held, also where shards differ in size.
+    for (const v of p.values.filter((v) => v && v.op === "argument" && v.sharding && !v.programs && v.dims.every((n) => typeof n === "number") && v.sharding.dims.every((parts) => parts.every((x) => !x.blocks)))) {
+      const held = Array.from({length: p.mesh.devices}, (_, d) => bytesOn(v, d)).reduce((a, b) => a + b, 0), copies = p.mesh.devices / v.sharding.dims.reduce((n, parts) => n * shardCount(parts), 1);
+      if (held !== v.bytes * copies) say("tensors", `the devices hold ${held} bytes of ${v.name}, of ${v.bytes} × ${copies}`);
+    }
+    // Costs of sizes that are not bound are named, and are no mistake of the program.
+    if (p.communication && p.communication.assumed_sizes.length) {
+      if (!byId("head").textContent.includes(`costs are for ${p.communication.assumed_sizes[0]} = 1024`)) say("head", "the sizes that costs assume are not named");
+      if (document.querySelector(".banner[role='alert']")) say("head", "a size that is not bound is called an error");
+    }
     // The measured steps of a trace, with the same links.
     if (p.schedule && p.schedule.measured) {
       show("schedule");

@@ -26,6 +26,9 @@ func @main(%x: f32[2, 3, 32, 16] @m{_, _, h, _}, %w: f32[8, 3, 3, 3]) -> (%y: f3
   return %y
 }
 """
+# Rows that do not divide, and a size that is not bound.
+UNEVEN = CONV.replace("32, 16]", "33, 16]")
+SYMBOLIC = "mesh @m = [d=2]\n\nfunc @main(%x: f32[B, 8] @m{d, _}, %w: f32[8, 2]) -> (%y: f32[B, 2] @m{_, _}) {\n  %y = matmul %x, %w\n  return %y\n}\n"
 WRONG = "mesh @m = [d=2]\n\nfunc @main(%x: f32[4, 8] @m{d, _}, %w: f32[9, 2]) -> (%y: f32[4, 2]) {\n  %y = matmul %x, %w\n  return %y\n}\n"
 HALF = CONV.replace("%y = relu %c", "%y = reluu %c")
 # Two programs, or two meshes of one.
@@ -35,6 +38,8 @@ DIFFS = {
     "equal": ["conv.dt", "conv.dt"],
     "wrong": ["conv.dt", "half.dt"],
     "contract": ["conv.dt", "contract.dt"],
+    "shared": ["ring.dt", "gather.dt"],
+    "symbolic": ["symbolic.dt", "--b", "--dim B=32"],
 }
 # What errors of scripts are collected in, before the page's own script.
 ERRORS = "<script>window.pageErrors = []; addEventListener('error', (e) => pageErrors.push(e.message));</script>"
@@ -78,17 +83,20 @@ def check(context):
         (folder / "contract.dt").write_text(CONV.replace(" {", ' {comm = ["none"]} {', 1))
         for name, flags in MODELS.items():
             (folder / f"{name}.dt").write_text(subprocess.run([dtc, "model", *flags.split()], capture_output=True, text=True, check=True).stdout)
+        (folder / "uneven.dt").write_text(UNEVEN)
+        (folder / "symbolic.dt").write_text(SYMBOLIC)
+        (folder / "gather.dt").write_text(re.sub(r'ring = "\w+"', 'ring = "gather"', (folder / "ring.dt").read_text()))
         pages = []
         # A run of the first model, whose page shows its trace.
         trace = folder / "trace.json"
         (folder / "measured.dt").write_text((folder / "mlp.dt").read_text())
         run = [dtc, "run", str(folder / "measured.dt"), "--input", "*=randn(1)", "--trace", str(trace)]
         subprocess.run(run, capture_output=True, check=True)
-        for name in [*MODELS, "conv", "wrong", "measured"]:
+        for name in [*MODELS, "conv", "uneven", "symbolic", "wrong", "measured"]:
             page = folder / f"{name}.html"
             flags = ["--trace", str(trace)] if name == "measured" else []
             done = subprocess.run([dtc, "report", str(folder / f"{name}.dt"), "-o", str(page), *flags], capture_output=True, text=True, check=False)
-            if done.returncode != (1 if name == "wrong" else 0) or not page.exists():
+            if done.returncode != (1 if name in ("wrong", "symbolic") else 0) or not page.exists():
                 context.failed(f"report {name}", f"exit code {done.returncode}: {done.stderr[-500:]}")
                 continue
             text = page.read_text()
