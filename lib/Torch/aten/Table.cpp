@@ -38,12 +38,13 @@ std::string_view withoutOverload(std::string_view target) {
 constexpr std::string_view kWithoutEffect =
     " N a align_to_window allow_tf32 assert_msg assume_unique benchmark check_errors chunks "
     "compute_log_sumexp compute_mode copy cudnn_enable cudnn_enabled deterministic device dim driver"
-    " dtype end end_dim generator half_to_float implicit indices input_dtype input_size input_sizes "
-    "layout length max_k max_q memory_format n non_blocking other out_dtype out_int32 output_mask "
+    " dtc.seed dtype end end_dim generator half_to_float implicit indices input_dtype input_size input_sizes "
+    "keepdim "
+    "layout length m max_k max_q memory_format n non_blocking other out_dtype out_int32 output_mask "
     "output_size "
     "path pin_memory return_complex return_debug_mask sections self self_is_result shape size sizes sorted "
     "sparse "
-    "sparse_grad split_size split_sizes stable start_dim unroll_dim unsafe ";
+    "sparse_grad split_size split_sizes stable start_dim steps unroll_dim unsafe ";
 // The same of ops whose names begin so; "": all their arguments.
 constexpr std::pair<std::string_view, std::string_view> kWithoutEffectOf[] = {
     {"aten._assert", ""},
@@ -59,6 +60,7 @@ constexpr std::pair<std::string_view, std::string_view> kWithoutEffectOf[] = {
     {"aten.batch_norm",
      " exponential_average_factor momentum running_mean running_var save_mean save_var reserve "},
     {"aten.can_cast", ""},
+    {"aten.combinations", " r "},
     {"aten.convolution_backward", " bias_sizes output_padding "},
     {"aten.cross_entropy_loss", " ignore_index "},
     {"aten.cudnn_batch_norm", " exponential_average_factor running_mean running_var "},
@@ -74,9 +76,11 @@ constexpr std::pair<std::string_view, std::string_view> kWithoutEffectOf[] = {
     {"aten.instance_norm", " momentum running_mean running_var "},
     {"aten.gru", " dropout "},
     {"aten.isclose", " atol equal_nan rtol "},
+    {"aten.linalg_matrix_rank", " hermitian "},
     {"aten.log_sigmoid_backward", " buffer "},
     {"aten.lstm", " dropout "},
     {"aten.max_pool", " ceil_mode dilation kernel_size padding stride "},
+    {"aten.max_unpool", " padding stride "},
     {"aten.nan_to_num", " nan neginf posinf "},
     {"aten.native_batch_norm", " momentum running_mean running_var save_invstd save_mean "},
     {"aten.native_dropout", " p "},
@@ -84,6 +88,7 @@ constexpr std::pair<std::string_view, std::string_view> kWithoutEffectOf[] = {
     {"aten.native_layer_norm_backward", " bias "},
     {"aten.new_empty_strided", " stride "},
     {"aten.nll_loss", " total_weight "},
+    {"aten.poisson_nll_loss", " eps "},
     {"aten.repeat_interleave", " output_size "},
     {"aten.result_type", ""},
     {"aten.rnn_", " dropout "},
