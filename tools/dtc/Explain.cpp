@@ -1,5 +1,6 @@
 // dtc explain: the reason for a sharding or a collective, and its cost.
 #include "dtc/Report/explain/Explain.h"
+#include "CalledValues.h"
 #include "Program.h"
 #include "Verbs.h"
 #include "dtc/IR/OpRecord.h"
@@ -87,9 +88,11 @@ Result<int> explainValueOf(Environment& env, const ExplainFlags& o, const Module
                            FuncId f, const NamedValue& value, const PropagateOptions& options) {
   Diagnostics diags;
   ValueQuery query{value.name, {}};
+  CalledValue called;
   if (f != entry) {
     query.name = value.scope + ":" + value.name;
-    for (ValueId v : valuesNamed(written, f, value.name)) query.locations.push_back(written[v].loc);
+    called = calledValue(written, entry, f, value.name);
+    query.locations = called.places;
   } else {
     if (std::string known = nameInText(written, f, value.name); !known.empty()) query.name = std::move(known);
   }
@@ -98,7 +101,10 @@ Result<int> explainValueOf(Environment& env, const ExplainFlags& o, const Module
   if (int failed = env.report(diags, written.source); failed || !ok) return kExitInput;
   auto trace = traceCollectives(session.module(), options, {}, diags, session.entry());
   if (int failed = env.report(diags, written.source); failed || !trace) return kExitInput;
-  const std::vector<ValueId> values = valuesOf(trace->propagated, trace->report, query);
+  std::vector<ValueId> values = valuesOf(trace->propagated, trace->report, query);
+  for (const std::string& passed : called.passed)
+    for (const ValueId v : valuesOf(trace->propagated, trace->report, {passed, {}}))
+      if (std::ranges::find(values, v) == values.end()) values.push_back(v);
   if (values.empty() && f != entry) return explainValueOf(env, o, written, f, f, value, options);
   if (values.empty()) return inputError(noSuchValue(written, f, value.name));
   const OpCollectives runs = opCollectives(*trace);

@@ -1,5 +1,6 @@
 // dtc view: draws programs, meshes, shardings and schedules.
 #include "dtc/Report/view/View.h"
+#include "CalledValues.h"
 #include "Program.h"
 #include "Verbs.h"
 #include "ViewLogs.h"
@@ -19,6 +20,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <sys/ioctl.h>
 #include <unistd.h>
 #include <unordered_map>
@@ -54,6 +56,7 @@ struct Shown {
   TypeId global;
   ShardingId sharding;
   ViewHolders having;
+  SourceRange loc;
 };
 
 // Values have the names of the text: an argument, and the result of a statement, after its reshards where it has no
@@ -101,7 +104,11 @@ private:
 
 class Viewer {
 public:
-  Viewer(Environment& env, const ViewOptions& o, Module& m, FuncId f) : env_(env), o_(o), m_(m), func_(f) {}
+  // By name, "@f:%v": values of functions that are inlined.
+  using Called = std::map<std::string, CalledValue>;
+
+  Viewer(Environment& env, const ViewOptions& o, Module& m, FuncId f, Called called)
+      : env_(env), o_(o), m_(m), func_(f), called_(std::move(called)) {}
 
   int run() {
     if (o_.what == "mesh") return meshes();
@@ -260,18 +267,23 @@ private:
     for (const FuncArg& a : f.args)
       boundary.push_back({names(a.value), userNameBehind(m_, a.attrs, names(a.value)),
                           a.globalType ? a.globalType : m_[a.value].type, m_[a.value].sharding,
-                          havingOf(a.value, &a.attrs)});
+                          havingOf(a.value, &a.attrs), m_[a.value].loc});
     forEachOp(m_, f.body, [&](OpId o) {
+      const bool written = std::string_view(m_.record(o).name) != "reshard";
       for (uint32_t r = 0; r < m_[o].numResults; ++r)
         if (ValueId v = m_.result(o, r); m_[v].sharding.valid())
-          inside.push_back({names(v), names.behind(v), m_[v].type, m_[v].sharding, havingOf(v)});
+          inside.push_back({names(v), names.behind(v), m_[v].type, m_[v].sharding, havingOf(v),
+                            written ? m_[v].loc : SourceRange()});
     });
     for (size_t r = 0; r < f.results.size(); ++r) {
       std::string label =
           f.results[r].label ? "%" + std::string(m_.strings[f.results[r].label]) : std::to_string(r);
-      boundary.push_back({"result " + label, userNameBehind(m_, f.results[r].attrs, label),
+      boundary.push_back({"result " + label,
+                          userNameBehind(m_, f.results[r].attrs, label),
                           f.results[r].globalType ? f.results[r].globalType : f.results[r].type,
-                          f.results[r].sharding, havingOfResult(r)});
+                          f.results[r].sharding,
+                          havingOfResult(r),
+                          {}});
     }
     std::erase_if(boundary, [](const Shown& s) { return !s.sharding.valid(); });
   }
@@ -281,6 +293,7 @@ private:
     std::vector<std::string> wanted = o_.named;
     wanted.insert(wanted.end(), o_.values.begin(), o_.values.end());
     for (std::string& name : wanted) {
+      if (called_.contains(name)) continue;
       if (size_t colon = name.find(':'); name.starts_with("@") && colon != std::string::npos)
         name = name.substr(colon + 1);
       if (name == "*") continue;
@@ -303,6 +316,14 @@ private:
     std::vector<Shown> all = boundary;
     all.insert(all.end(), inside.begin(), inside.end());
     for (const std::string& name : wanted) {
+      if (const auto called = called_.find(name); called != called_.end()) {
+        const size_t before = chosen.size();
+        chooseAt(called->second, all, chosen);
+        if (chosen.size() == before)
+          return env_.fail(
+              inputError("the compiled program has no value '" + name + "': it was simplified away"));
+        continue;
+      }
       size_t before = chosen.size();
       for (const Shown& s : all)
         if (name == "*" || s.name == name) chosen.push_back(s);
@@ -312,6 +333,21 @@ private:
       if (chosen.size() == before) return env_.fail(inputError(noSuch(name, all)));
     }
     return kExitDone;
+  }
+
+  // What a called function computes: once for each call, as it is compiled there.
+  static void chooseAt(const CalledValue& value, const std::vector<Shown>& all, std::vector<Shown>& chosen) {
+    for (const Shown& s : all) {
+      const auto is = [&](const Shown& other) {
+        return other.loc.begin == s.loc.begin && other.name == s.name;
+      };
+      const bool there = std::ranges::any_of(value.places, [&](SourceRange r) {
+        return s.loc.valid() && r.begin == s.loc.begin && r.end == s.loc.end;
+      });
+      if ((there || std::ranges::find(value.passed, s.name) != value.passed.end()) &&
+          std::ranges::none_of(chosen, is))
+        chosen.push_back(s);
+    }
   }
 
   std::string noSuch(const std::string& name, const std::vector<Shown>& all) {
@@ -329,6 +365,7 @@ private:
   const ViewOptions& o_;
   Module& m_;
   FuncId func_;
+  Called called_;
   std::optional<ValuePrograms> programs_;
 };
 
@@ -381,6 +418,8 @@ Result<int> runViewTrace(Environment& env, const ViewOptions& o) {
   return viewTrace(env, trace);
 }
 
+std::string named(const std::string& value) { return value.starts_with("%") ? value : "%" + value; }
+
 Result<int> runView(Environment& env, ViewOptions& o) {
   DTC_TRY(const bool trace, isTrace(env, o.program.file));
   if (Status s = checkOutput(o); !s) return s.error();
@@ -398,12 +437,23 @@ Result<int> runView(Environment& env, ViewOptions& o) {
   if (Status s = checkChoices(o.lowering); !s) return s.error();
   if (auto known = targetNamed(o.target); !known) return known.error();
   DTC_TRY(auto m, loadProgram(env, o.program));
+  Viewer::Called called;
+  const auto whole = entryOf(m, o.program.entry);
   for (const auto* names : {&o.named, &o.values})
-    for (const std::string& name : *names)
-      if (size_t colon = name.find(':'); name.starts_with("@") && colon != std::string::npos)
+    for (const std::string& name : *names) {
+      const size_t colon = name.find(':');
+      if (!name.starts_with("@") || colon == std::string::npos) continue;
+      DTC_TRY(const FuncId f, entryOf(m, name.substr(0, colon)));
+      if (!whole.ok() || !isCalled(m, *whole, f))
         o.program.entry = name.substr(0, colon);
+      else if (auto value = calledValue(m, *whole, f, named(name.substr(colon + 1))); !value.empty())
+        called.emplace(name, std::move(value));
+      else
+        return inputError("function " + name.substr(0, colon) + " has no value '" +
+                          named(name.substr(colon + 1)) + "'");
+    }
   DTC_TRY(auto entry, entryOf(m, o.program.entry));
-  return Viewer(env, o, m, entry).run();
+  return Viewer(env, o, m, entry, std::move(called)).run();
 }
 
 } // namespace

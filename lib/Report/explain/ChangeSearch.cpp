@@ -320,7 +320,8 @@ void ChangeSearch::addResult(const TracedCollective& c, OpId source, Candidates&
         const auto has = [&](const auto& axes) {
           return std::ranges::any_of(axes, [&](const AxisRef& x) { return x.name == a.name; });
         };
-        const bool kept = std::ranges::any_of(written.dims, [&](const DimSharding& w) { return has(w.axes()); });
+        const bool kept =
+            std::ranges::any_of(written.dims, [&](const DimSharding& w) { return has(w.axes()); });
         if (!kept && !has(collectiveAxes(trace_.local, c.op))) others.push_back(a);
       }
     for (const Sharding& wanted : {from, withoutAxes(from, others)})
@@ -415,7 +416,8 @@ bool ChangeSearch::best(const TracedCollective& c, const std::vector<Edits>& tri
   for (const auto& [t, edits] : found) {
     price(*edits, *t);
     const bool known = out.stepAfter && t->step;
-    if (!out.change.empty() && (known ? *t->step >= *out.stepAfter : t->seconds >= out.secondsAfter)) continue;
+    if (!out.change.empty() && (known ? *t->step >= *out.stepAfter : t->seconds >= out.secondsAfter))
+      continue;
     out.change = *edits;
     out.secondsAfter = t->seconds;
     out.collectivesAfter = t->collectives;
@@ -428,7 +430,8 @@ bool ChangeSearch::best(const TracedCollective& c, const std::vector<Edits>& tri
 
 void ChangeSearch::retry(const TracedCollective& c, ProgramCollective& out) {
   if (!out.change.empty() || c.sources.empty()) return;
-  if (const std::vector<Edits> others = found_; best(c, others, out) || !out.change.empty()) out.noChange.clear();
+  if (const std::vector<Edits> others = found_; best(c, others, out) || !out.change.empty())
+    out.noChange.clear();
 }
 
 void ChangeSearch::search(const TracedCollective& c, ProgramCollective& out) {

@@ -32,16 +32,16 @@ private:
     double argumentBytes = 0; // of a device
     size_t collectives = 0;
     bool priced = false;
-    std::optional<double> step; // of the schedule, once it was priced
+    std::optional<double> step;                        // of the schedule, once it was priced
     std::map<std::pair<Need, std::string>, int> needs; // by axis: number of collectives
     std::set<std::string> keys;
   };
   using Edits = std::vector<AnnotationEdit>;
   using Resharded = std::function<Sharding(const Sharding&)>; // the new sharding of one that is written
   struct Candidates {
-    std::vector<Edits> tensors; // each changes all annotations of a tensor
-    std::vector<Edits> single;  // one annotation of several
-    Edits reaching;             // of all tensors through which the axes reach the op
+    std::vector<Edits> tensors;  // each changes all annotations of a tensor
+    std::vector<Edits> single;   // one annotation of several
+    Edits reaching;              // of all tensors through which the axes reach the op
     std::vector<Edits> boundary; // the axes added to a result, or to an argument without annotation
   };
 

@@ -52,7 +52,7 @@ struct ProgramCollective {
   // Of the schedules, where both are known.
   std::optional<double> stepBefore, stepAfter;
   [[nodiscard]] bool slows() const { return stepBefore && *stepAfter > *stepBefore * (1 + 1e-9); }
-  size_t group = 0;            // of ProgramReport::groups
+  size_t group = 0; // of ProgramReport::groups
 };
 
 // Messages of one kind, over one run.
@@ -133,7 +133,7 @@ struct ExplainOptions {
   // The time of the schedule of a prepared program, in seconds; empty: changes are compared without it.
   std::function<std::optional<double>(const Module&)> stepSeconds;
   int64_t stepWork = 20000; // ops compiled for it, at most
-  Progress progress;     // called for each collective that is searched; may be empty
+  Progress progress;        // called for each collective that is searched; may be empty
 };
 
 // The collectives of ops that communicate themselves.
