@@ -269,7 +269,7 @@ private:
                           a.globalType ? a.globalType : m_[a.value].type, m_[a.value].sharding,
                           havingOf(a.value, &a.attrs), m_[a.value].loc});
     forEachOp(m_, f.body, [&](OpId o) {
-      const bool written = std::string_view(m_.record(o).name) != "reshard";
+      const bool written = m_.record(o).constraint != Constraint::Reshard;
       for (uint32_t r = 0; r < m_[o].numResults; ++r)
         if (ValueId v = m_.result(o, r); m_[v].sharding.valid())
           inside.push_back({names(v), names.behind(v), m_[v].type, m_[v].sharding, havingOf(v),
