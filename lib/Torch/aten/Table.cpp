@@ -64,6 +64,7 @@ constexpr std::pair<std::string_view, std::string_view> kWithoutEffectOf[] = {
     {"aten.convolution_backward", " bias_sizes output_padding "},
     {"aten.cross_entropy_loss", " ignore_index "},
     {"aten.cudnn_batch_norm", " exponential_average_factor running_mean running_var "},
+    {"aten.diff", " append prepend "},
     {"aten.dropout", " p "},
     {"aten.embedding.", " padding_idx scale_grad_by_freq "},
     {"aten.embedding_bag", " scale_grad_by_freq "},
