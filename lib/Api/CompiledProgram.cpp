@@ -407,7 +407,7 @@ Status CompiledProgram::bindLocked(const char* path, std::vector<bool>& bound) {
 }
 
 Status CompiledProgram::bindTogether(const char* path, std::vector<bool>& bound) {
-  const Status done = bindLocked(path, bound);
+  Status done = bindLocked(path, bound);
   if (!machine_->group) return done;
   const auto turn = machine_->group->turn();
   return machine_->group->agree("the binding of a file to program " + std::to_string(number_), done);

@@ -37,14 +37,12 @@ std::string_view withoutOverload(std::string_view target) {
 // gradients of forward ops, or one mode of several; or they follow from others and the declared result.
 constexpr std::string_view kWithoutEffect =
     " N a align_to_window allow_tf32 assert_msg assume_unique benchmark check_errors chunks "
-    "compute_log_sumexp compute_mode copy cudnn_enable cudnn_enabled deterministic device dim driver"
-    " dtc.seed dtype end end_dim generator half_to_float implicit indices input_dtype input_size input_sizes "
-    "keepdim "
-    "layout length m max_k max_q memory_format n non_blocking other out_dtype out_int32 output_mask "
-    "output_size "
-    "path pin_memory return_complex return_debug_mask sections self self_is_result shape size sizes sorted "
-    "sparse "
-    "sparse_grad split_size split_sizes stable start_dim steps unroll_dim unsafe ";
+    "compute_log_sumexp compute_mode copy cudnn_enable cudnn_enabled deterministic device dim driver "
+    "dtc.seed dtype end end_dim generator half_to_float implicit indices input_dtype input_size "
+    "input_sizes keepdim layout length m max_k max_q memory_format n non_blocking other out_dtype "
+    "out_int32 output_mask output_size path pin_memory return_complex return_debug_mask sections self "
+    "self_is_result self_num_batch_dims shape size sizes sorted sparse sparse_grad split_size "
+    "split_sizes stable start_dim steps unroll_dim unsafe ";
 // The same of ops whose names begin so; "": all their arguments.
 constexpr std::pair<std::string_view, std::string_view> kWithoutEffectOf[] = {
     {"aten._assert", ""},
