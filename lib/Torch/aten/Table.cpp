@@ -38,7 +38,7 @@ std::string_view withoutOverload(std::string_view target) {
 constexpr std::string_view kWithoutEffect =
     " N a align_to_window allow_tf32 assert_msg assume_unique benchmark check_errors chunks "
     "compute_log_sumexp compute_mode copy cudnn_enable cudnn_enabled deterministic device dim driver "
-    "dtc.seed dtype end end_dim generator half_to_float implicit indices input_dtype input_size "
+    "dtype end end_dim generator half_to_float implicit indices input_dtype input_size "
     "input_sizes keepdim layout length m max_k max_q memory_format n non_blocking other out_dtype "
     "out_int32 output_mask output_size path pin_memory return_complex return_debug_mask sections self "
     "self_is_result self_num_batch_dims shape size sizes sorted sparse sparse_grad split_size "
@@ -52,6 +52,7 @@ constexpr std::pair<std::string_view, std::string_view> kWithoutEffectOf[] = {
     {"aten._fused_moving_avg_obs_fq_helper", " ch_axis "},
     {"aten._native_batch_norm", " momentum running_mean running_var "},
     {"aten._reshape_alias", " stride "},
+    {"aten._segment_reduce_backward", " initial "},
     {"aten._upsample", " scale_factors scales scales_d scales_h scales_w "},
     {"aten._scaled_dot_product_", " cum_seq_k cum_seq_q grad_input_mask philox_offset philox_seed "},
     {"aten.alpha_dropout", " p "},
@@ -109,6 +110,14 @@ bool isOfScalar(const ImportContext& c) {
   return type && *type && (*type)->rank() == 0;
 }
 
+// Without elements, all of them are as they should be.
+bool hasEmptyResults(const ImportContext& c) {
+  return std::ranges::all_of(c.node.results, [&](ImportValueRef r) {
+    const std::optional<Type>* type = r.valid() ? &c.file.values[r.index].type : nullptr;
+    return type && *type && std::ranges::find((*type)->dims, Dim(0)) != (*type)->dims.end();
+  });
+}
+
 // "" for arguments that are absent, or off.
 std::string remarkOnUnread(const ImportContext& c, const ImportArgument& a) {
   const std::string_view target = c.node.target;
@@ -118,7 +127,8 @@ std::string remarkOnUnread(const ImportContext& c, const ImportArgument& a) {
   if (const auto* ref = std::get_if<ImportValueRef>(&a.value); ref && !ref->valid()) return "";
   const auto* unsupported = std::get_if<ImportUnsupported>(&a.value);
   if (unsupported && a.name == "layout") return "has the argument 'layout', which " + unsupported->why;
-  if (isListed(kWithoutEffect, a.name) || isOfScalar(c)) return "";
+  if (a.name.starts_with("dtc.") || isListed(kWithoutEffect, a.name) || isOfScalar(c) || hasEmptyResults(c))
+    return "";
   for (const auto& [op, names] : kWithoutEffectOf)
     if (target.starts_with(op) && (names.empty() || isListed(names, a.name))) return "";
   return "has the argument '" + a.name + "', which dtc does not support";
