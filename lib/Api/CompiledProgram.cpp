@@ -309,8 +309,8 @@ void CompiledProgram::setInterrupt(InterruptQuery query) {
   interrupt_ = query;
 }
 
-// Notes which arguments have values after this call. Error (Usage): one that is skipped has none.
-Status CompiledProgram::checkSkipped(const RunRequest& r) {
+// Error (Usage): an argument that is skipped has no value.
+Status CompiledProgram::checkSkipped(const RunRequest& r) const {
   const DeviceSlice here = devices();
   const size_t each = r.tensors.argumentShards ? static_cast<size_t>(here.end - here.begin) : 1;
   if (r.tensors.arguments.size() != each * info_.arguments.size()) return Ok{}; // reported by the executable
@@ -322,22 +322,30 @@ Status CompiledProgram::checkSkipped(const RunRequest& r) {
           " is given no tensor (None in Python, DTC_SKIP in C), which stands for the value that an "
           "earlier run has kept or carried over, and there is none");
   }
+  return Ok{};
+}
+
+// Notes which arguments have values after the call, and takes the tensors over.
+Status CompiledProgram::take(const RunRequest& r) {
+  hasResults_ = false;
+  const DeviceSlice here = devices();
+  const size_t each = r.tensors.argumentShards ? static_cast<size_t>(here.end - here.begin) : 1;
   for (size_t i = 0; i < info_.arguments.size(); ++i) {
     const std::span<const BorrowedTensor> own = r.tensors.arguments.subspan(i * each, each);
     set_[i] =
         executable_->lendsArgument(i) ||
         (kept_[i] && std::ranges::all_of(own, [](const BorrowedTensor& t) { return t.skip || t.keep; }));
   }
-  return Ok{};
+  return executable_->borrow(r.tensors);
 }
 
+// Changes nothing: after an error, and after one of another process, kept and carried values are still there.
 Status CompiledProgram::prepare(const RunRequest& r) {
   if (broken_) return usageError("an internal error ended an earlier run: compile the program again");
   if (r.stream)
     if (Status s = executable_->waitForStream(r.stream); !s) return s;
   if (Status s = checkSkipped(r); !s) return s;
-  hasResults_ = false;
-  return executable_->borrow(r.tensors);
+  return executable_->checkTensors(r.tensors);
 }
 
 // Process 0 prints. After an error, no process can go on: messages of the run may still be on their way.
@@ -349,14 +357,18 @@ Status CompiledProgram::runTogether(const RunRequest& r, const RunHooks& given, 
   if (Status s = group.agree(what, ready); !s) return s;
   RunHooks hooks = given;
   if (group.rank() != 0) hooks.print = [](void*, const std::string&) {};
-  Status done = executable_->runBorrowed(r.tensors, hooks);
+  Status done = take(r);
+  if (done) done = executable_->runBorrowed(r.tensors, hooks);
   if (!done) group.endRun(done.error());
   return done;
 }
 
 Status CompiledProgram::runLocked(const RunRequest& r) {
   Status ready = r.made ? prepare(r) : r.made;
-  if (!ready && !machine_->group) return ready;
+  if (!machine_->group) {
+    if (ready) ready = take(r);
+    if (!ready) return ready;
+  }
   RunHooks hooks;
   hooks.time = r.timed;
   hooks.print = print_.print ? print_.print : &printToStdout;
@@ -365,7 +377,7 @@ Status CompiledProgram::runLocked(const RunRequest& r) {
   hooks.interruptedSelf = interrupt_.self;
   Status done = machine_->group ? runTogether(r, hooks, ready) : executable_->runBorrowed(r.tensors, hooks);
   copiedBytes_ = executable_->copiedBytes();
-  hasResults_ = done.ok();
+  hasResults_ = hasResults_ || done.ok();
   return done;
 }
 

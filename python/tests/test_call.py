@@ -290,6 +290,20 @@ class Calls(unittest.TestCase):
         f.carry_over()
         np.testing.assert_array_equal(f(None, one), -one)
 
+    def test_refused_calls_change_nothing(self):
+        step = dtc.compile("func @step(%x: f32[2], %w: f32[2] {donate = true}) -> (%w: f32[2] {carry = true}) {\n"
+                           "  %v = add %w, %x\n  return %v\n}\n")
+        one, wrong = np.ones(2, np.float32), (np.ones(3, np.float32), np.ones(2, np.int32), None, "x")
+        step(one, one)
+        for x in wrong:  # the result is there still
+            with self.assertRaises((TypeError, dtc.Error)):
+                step(x, one)
+        step.carry_over()
+        for x in wrong:  # and what was carried over
+            with self.assertRaises((TypeError, dtc.Error)):
+                step(x, None)
+        np.testing.assert_array_equal(step(one, None), 3 * one)
+
     def test_not_copied(self):
         import copy
         import pickle

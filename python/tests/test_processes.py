@@ -200,6 +200,24 @@ class Processes(unittest.TestCase):
             self.assertIn(words, theirs)
         self.assertEqual(failed, 11, done.stdout + done.stderr)
 
+    def test_refused_calls_change_nothing(self):
+        script = (
+            "import dtc, numpy as np\n"
+            "p = dtc.init_from_env(threads=1)\n"
+            "f = dtc.compile('mesh @m = [a=2]\\nfunc @main(%x: f32[4] @m{a}, %w: f32[4] @m{a}) -> (%w: f32[4] @m{a} {carry = true}) {\\n'\n"
+            "                '  %v = add %w, %x\\n  return %v\\n}\\n')\n"
+            "one = np.ones(2, np.float32)\n"
+            "f.run_shards(one, one)\n"
+            "f.carry_over()\n"
+            "for n in (3, 3, 2):\n"
+            "    try: print(p.rank, f.run_shards(np.ones(n if p.rank == 0 else 2, np.float32), None)[0].tolist(), flush=True)\n"
+            "    except dtc.Error as e: print(p.rank, type(e).__name__, flush=True)\n"
+            "dtc.finalize()\n")
+        done = self.mpirun(2, script)
+        for rank in (0, 1):
+            lines = [line[2:] for line in done.stdout.splitlines() if line.startswith(f"{rank} ")]
+            self.assertEqual(lines, ["ProgramError", "ProgramError", "[3.0, 3.0]"], done.stdout + done.stderr)
+
     def test_killed_over_tcp(self):
         script = (
             "import os, sys, dtc, numpy as np\n"

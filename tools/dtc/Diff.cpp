@@ -225,17 +225,8 @@ Result<int> saveSnapshot(Environment& env, const DiffFlags& o) {
   return writeOut(env, o.save, snapshotJson(*side.snapshot));
 }
 
-// Error (Usage): the name asks for a format that is not written.
-Status checkPage(const std::string& out) {
-  const std::string ending = std::filesystem::path(out).extension().string();
-  if (ending.empty() || ending == ".html" || ending == ".json") return Ok{};
-  return usageError(
-      "cannot write " + ending +
-      " files: -o takes .html, or .json for the data of the page; the text goes to standard output");
-}
-
 Result<int> runDiff(Environment& env, DiffFlags& o) {
-  if (Status s = checkPage(o.out); !s) return s.error();
+  if (Status s = checkPageName(o.out); !s) return s.error();
   o.both.given = givenFlags(o.sideOptions);
   DTC_TRY(const auto budgets, budgetsOf(o));
   const bool alone = o.fileB.empty() && o.flagsA.empty() && o.flagsB.empty();

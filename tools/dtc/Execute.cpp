@@ -307,8 +307,7 @@ Status Execution::runTraining() {
     if (!s) return s;
   }
   std::optional<InterruptRequests> interrupts;
-  std::optional<CheckpointRequests> wishes;
-  if (!o_.train.checkpoint.empty()) interrupts.emplace(), wishes.emplace();
+  if (!o_.train.checkpoint.empty()) interrupts.emplace();
   if (job_) job_->processes().endsInOrder(interrupts.has_value());
   env_.err(resumedText(*training_, false)); // nothing can fail before the first step
   const auto first = static_cast<int>(training_->firstStep());

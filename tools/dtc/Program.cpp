@@ -13,10 +13,17 @@
 #include "dtc/StableHlo/vhlo/Vhlo.h"
 #include "dtc/Support/Words.h"
 
+#include <filesystem>
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
 namespace dtc {
+
+Status checkPageName(const std::string& out) {
+  const std::string ending = std::filesystem::path(out).extension().string();
+  if (ending.empty() || ending == ".html" || ending == ".json") return Ok{};
+  return usageError("cannot write " + ending + " files: -o takes .html, or .json for the data of the page");
+}
 
 int writeOut(Environment& env, const std::string& path, const std::string& text) {
   if (path == "-") {

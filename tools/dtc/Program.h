@@ -10,6 +10,8 @@ class App;
 
 namespace dtc {
 
+// For -o of pages, which are .html, or .json for their data. Error (Usage): the name asks for another format.
+[[nodiscard]] Status checkPageName(const std::string& out);
 // Writes a verb's output to the file of -o, or to standard output for "-". Returns the exit code.
 [[nodiscard]] int writeOut(Environment&, const std::string& path, const std::string& text);
 

@@ -20,6 +20,7 @@ struct ReportFlags {
 Result<int> runReport(Environment& env, const ReportFlags& o) {
   if (o.out.empty() && !o.json)
     return usageError("report writes a page: name it with -o report.html, or use --json");
+  if (Status s = checkPageName(o.out); !s) return s.error();
   ReportOptions options;
   options.entry = o.program.entry, options.lowering = o.lowering;
   if (!o.target.empty()) options.target = o.target;

@@ -1,10 +1,12 @@
 // dtc run: compiles and runs a program.
 
 #include "Execute.h"
+#include "Interrupt.h"
 #include "Verbs.h"
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 
 namespace dtc {
 
@@ -140,7 +142,11 @@ Verb runVerb() {
     app.add_flag("--timing", o->timing, "print the time of each pass and phase to stderr")->group(kReports);
     addDeviceOptions(app, *o);
     app.add_flag("--json", o->json, "print results and reports as JSON");
-    return [o](Environment& env) { return executeProgram(env, *o); };
+    return [o](Environment& env) {
+      std::optional<CheckpointRequests> requests; // before the compilation: SIGUSR1 would end the process
+      if (!o->train.checkpoint.empty()) requests.emplace();
+      return executeProgram(env, *o);
+    };
   };
   return v;
 }

@@ -383,8 +383,8 @@ Status checkOutput(const ViewOptions& o) {
   constexpr std::string_view kWritten[] = {"", ".svg", ".html", ".dot", ".txt", ".json"};
   if (!o.format.empty() || std::ranges::find(kWritten, ending) != std::end(kWritten)) return Ok{};
   return usageError("cannot write " + ending +
-                    " files: -o takes .svg, .html, .txt, and .dot for graphs; --format "
-                    "sets the format of other names");
+                    " files: -o takes .svg, .html, .txt, .dot for graphs, and .json for schedules and traces; "
+                    "--format sets the format of other names");
 }
 
 Result<int> runViewLogs(Environment& env, const ViewOptions& o) {
@@ -423,6 +423,7 @@ std::string named(const std::string& value) { return value.starts_with("%") ? va
 Result<int> runView(Environment& env, ViewOptions& o) {
   DTC_TRY(const bool trace, isTrace(env, o.program.file));
   if (Status s = checkOutput(o); !s) return s.error();
+  if (o.format.empty() && o.out.ends_with(".json")) o.json = true;
   if (trace) return runViewTrace(env, o);
   if ((o.json && o.what != "schedule") || !o.traced.empty() || !o.machine.empty())
     return usageError("--program and --machine are for traces of `dtc run --trace`, --json for those and for "

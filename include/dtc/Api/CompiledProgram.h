@@ -105,7 +105,8 @@ private:
   [[nodiscard]] Status runLocked(const RunRequest&);
   [[nodiscard]] Status runTogether(const RunRequest&, const RunHooks&, const Status& ready);
   [[nodiscard]] Status prepare(const RunRequest&);
-  [[nodiscard]] Status checkSkipped(const RunRequest&);
+  [[nodiscard]] Status checkSkipped(const RunRequest&) const;
+  [[nodiscard]] Status take(const RunRequest&);
   [[nodiscard]] Status bindTogether(const char* path, std::vector<bool>& bound);
   [[nodiscard]] Status carryOverLocked();
   [[nodiscard]] Status carryOverTogether();

@@ -386,7 +386,7 @@ bool looksLikeSnapshot(std::string_view t) {
 
 Result<ProgramSnapshot> readSnapshot(const SourceText& source) {
   const Json j = Json::parse(source.text, nullptr, false);
-  if (!j.is_object())
+  if (!j.is_object() || !(j.contains("snapshot") || j.contains("collectives")))
     return inputError(source.name +
                       " is not a snapshot of `dtc diff --save` or a report of `dtc explain --json`");
   return SnapshotReader(j, source.name).run();

@@ -362,7 +362,7 @@ Status BorrowedRun::setArgument(size_t i, std::span<const BorrowedTensor> tensor
   return Ok{};
 }
 
-Status BorrowedRun::begin(const Borrowing& tensors) {
+Status BorrowedRun::check(const Borrowing& tensors) const {
   if (Status s = checkAll(tensors.arguments, arguments_, tensors.argumentShards, program_,
                           backend_.isHostMemory(), "arguments");
       !s)
@@ -375,6 +375,10 @@ Status BorrowedRun::begin(const Borrowing& tensors) {
     if (Status s = tensors.resultShards ? Ok{} : checkComplete(tensors.results, results_); !s) return s;
     if (Status s = checkDisjoint(tensors.results); !s) return s;
   }
+  return Ok{};
+}
+
+Status BorrowedRun::begin(const Borrowing& tensors) {
   copied_ = 0;
   bindResults(tensors); // first: a donated argument may be in the buffer of a result
   const size_t each = tensors.argumentShards ? static_cast<size_t>(program_.numHere()) : 1;

@@ -23,8 +23,9 @@ public:
   void beforeSet(size_t argument);
   // See Executable::keepArgument.
   [[nodiscard]] Status keep(size_t argument);
-  // Before a run: binds or copies the arguments, and binds results. Error (Usage): a wrong number of tensors, or as
-  // copyShard.
+  // Error (Usage): a wrong number of tensors, or as fits(); nothing has changed.
+  [[nodiscard]] Status check(const Borrowing& tensors) const;
+  // Before a run, after check(): binds or copies the arguments, and binds results. Error: as copyShard.
   [[nodiscard]] Status begin(const Borrowing& tensors);
   // After it: copies the results that are not bound.
   [[nodiscard]] Status end(const Borrowing& tensors);

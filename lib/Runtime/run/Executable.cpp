@@ -275,6 +275,8 @@ Status Executable::setArgument(size_t i, Executable& from, size_t result) {
 
 Status Executable::keepArgument(size_t i) { return impl_->borrowed->keep(i); }
 
+Status Executable::checkTensors(const Borrowing& tensors) const { return impl_->borrowed->check(tensors); }
+
 Status Executable::borrow(const Borrowing& tensors) { return impl_->borrowed->begin(tensors); }
 
 Status Executable::runBorrowed(const Borrowing& tensors, const RunHooks& hooks) {

@@ -72,16 +72,18 @@ public:
   [[nodiscard]] Status carryOver();
   // Runs all devices once. Errors name the op and its line.
   [[nodiscard]] Status run(const RunHooks& hooks = {});
-  // Runs on tensors of the caller: `borrow` sets the arguments, `runBorrowed` runs and writes the results. On the CPU,
-  // contiguous tensors are used in place where possible; nothing is allocated then. The results must not overlap each
+  // Runs on tensors of the caller: `checkTensors` changes nothing, `borrow` sets the arguments, `runBorrowed` runs and
+  // writes the results. On the CPU, contiguous tensors are used in place where possible; nothing is allocated then. The results must not overlap each
   // other. In several processes, shards are those of devices(), and a whole tensor is one of which they hold all
   // elements. Errors (Input): another dtype or shape; (Usage): memory that the backend cannot access, or a whole
   // result of which this process has only some shards.
+  [[nodiscard]] Status checkTensors(const Borrowing& tensors) const;
   [[nodiscard]] Status borrow(const Borrowing& tensors);
   [[nodiscard]] Status runBorrowed(const Borrowing& tensors, const RunHooks& hooks = {});
   [[nodiscard]] Status runOn(const Borrowing& tensors, const RunHooks& hooks = {}) {
-    Status borrowed = borrow(tensors);
-    return borrowed ? runBorrowed(tensors, hooks) : borrowed;
+    if (Status s = checkTensors(tensors); !s) return s;
+    if (Status s = borrow(tensors); !s) return s;
+    return runBorrowed(tensors, hooks);
   }
   [[nodiscard]] DeviceSlice devices() const; // of this process
   // The value of an argument for all runs of runOn that skip it, in memory that must outlive the executable and that
