@@ -141,7 +141,7 @@ int Job::finish(Environment& env, int code) {
     const auto codes = processes_->round(std::to_string(code), ends ? &problem : nullptr);
     if (codes) return worstOf(env, code, *codes);
     if (ends && processes_->problem() && processes_->problem()->without && !failureTold_)
-      tellWhose(env, *processes_->problem()->without);
+      tellWhose(env, processes_->problem()->without);
     if (!ends && !failureTold_) {
       failed(env);
       (void)env.fail(codes.error()); // of another process

@@ -13,9 +13,9 @@
 #include "dtc/StableHlo/vhlo/Vhlo.h"
 #include "dtc/Support/Words.h"
 
-#include <filesystem>
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 
 namespace dtc {
 

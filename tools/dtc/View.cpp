@@ -382,9 +382,10 @@ Status checkOutput(const ViewOptions& o) {
   const std::string ending = std::filesystem::path(o.out).extension().string();
   constexpr std::string_view kWritten[] = {"", ".svg", ".html", ".dot", ".txt", ".json"};
   if (!o.format.empty() || std::ranges::find(kWritten, ending) != std::end(kWritten)) return Ok{};
-  return usageError("cannot write " + ending +
-                    " files: -o takes .svg, .html, .txt, .dot for graphs, and .json for schedules and traces; "
-                    "--format sets the format of other names");
+  return usageError(
+      "cannot write " + ending +
+      " files: -o takes .svg, .html, .txt, .dot for graphs, and .json for schedules and traces; "
+      "--format sets the format of other names");
 }
 
 Result<int> runViewLogs(Environment& env, const ViewOptions& o) {
