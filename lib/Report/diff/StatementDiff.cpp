@@ -8,8 +8,8 @@ namespace dtc {
 
 StatementDiff::StatementDiff(const ProgramSnapshot& a, const ProgramSnapshot& b)
     : a_(a), b_(b), equal_(a, b), written_(a.written, b.written), compiled_(a.statements, b.statements),
-      cause_(compiled_.numNodes(), kNoCause), own_(compiled_.numNodes(), false),
-      users_(compiled_.numNodes()) {}
+      own_(compiled_.numNodes(), kNoCause), cause_(own_), shardingCause_(own_), users_(compiled_.numNodes()) {
+}
 
 void StatementDiff::run(ProgramDiff& out) {
   if (out.comparesStatements) causes_ = findCauses(a_, b_, written_, equal_);
@@ -69,7 +69,8 @@ void StatementDiff::compiledFacts(ProgramDiff& out) const {
       if (sharding.empty() && !all[i].generated) sharding = all[i].sharding;
       (inB ? s.secondsB : s.secondsA) += all[i].seconds;
       const size_t node = inB ? compiled_.nodeB(i) : compiled_.nodeA(i);
-      if (s.follows == kNoCause && s.causes.empty() && affected(node)) s.follows = cause_[node];
+      if (s.follows == kNoCause && s.causes.empty() && affected(node))
+        s.follows = isResharded(node) ? shardingCause_[node] : cause_[node];
     }
   };
   visit(compiled_.b, true);
@@ -85,9 +86,9 @@ void StatementDiff::seed() {
   const auto visit = [&](const Statements& all, bool inB) {
     for (size_t i = 0; i < all.size(); ++i) {
       const size_t node = inB ? compiled_.nodeB(i) : compiled_.nodeA(i);
-      if (all[i].origin >= 0 && cause_[node] == kNoCause) {
+      if (all[i].origin >= 0 && own_[node] == kNoCause) {
         const auto origin = static_cast<size_t>(all[i].origin);
-        cause_[node] = ofWritten[inB ? written_.nodeB(origin) : written_.nodeA(origin)];
+        own_[node] = ofWritten[inB ? written_.nodeB(origin) : written_.nodeA(origin)];
       }
       for (int32_t o : all[i].operands) {
         const auto operand = static_cast<size_t>(o);
@@ -99,10 +100,14 @@ void StatementDiff::seed() {
   visit(compiled_.a, false);
 }
 
+bool StatementDiff::isResharded(size_t node) const {
+  const SnapshotStatement *a = compiled_.inA(node), *b = compiled_.inB(node);
+  return !a || !b || !equal_(a->sharding, b->sharding);
+}
+
 bool StatementDiff::affected(size_t node) const {
   const SnapshotStatement *a = compiled_.inA(node), *b = compiled_.inB(node);
-  return !a || !b || !equal_(a->sharding, b->sharding) || a->type != b->type ||
-         a->attributes != b->attributes;
+  return isResharded(node) || a->type != b->type || a->attributes != b->attributes;
 }
 
 // The nodes that its sharding was propagated from, if it changed, then its operands.
@@ -115,7 +120,7 @@ std::vector<size_t> StatementDiff::sourcesOf(size_t node) const {
     }
   };
   const SnapshotStatement *a = compiled_.inA(node), *b = compiled_.inB(node);
-  const bool resharded = !a || !b || !equal_(a->sharding, b->sharding);
+  const bool resharded = isResharded(node);
   if (b && resharded) add(b->from, true);
   if (a && resharded) add(a->from, false);
   if (b) add(b->operands, true);
@@ -129,27 +134,43 @@ bool StatementDiff::isRequired(int cause) const {
   return c.kind == DiffCause::Type && c.op != "argument" && c.op != "result";
 }
 
-// From each cause to all affected statements that follow from it, breadth first: the nearest cause counts. Constants
-// explain what no other cause reaches.
-void StatementDiff::spread() {
-  std::vector<std::vector<size_t>> followers(compiled_.numNodes());
+// Of causes that reach a statement, those of the first round count. Sizes explain a sharding, and constants anything, that
+// no other cause reaches.
+int StatementDiff::roundOf(int cause, bool ofShardings) const {
+  const bool isType = causes_.found[static_cast<size_t>(cause)].cause.kind == DiffCause::Type;
+  return isRequired(cause) ? 2 : isType && ofShardings ? 1 : 0;
+}
+
+// From each cause to all affected statements that follow from it, breadth first: the nearest cause counts.
+std::vector<int> StatementDiff::spread(const std::vector<std::vector<size_t>>& followers,
+                                       bool ofShardings) const {
   std::vector<std::pair<int, size_t>> seeds;
-  for (size_t n = 0; n < compiled_.numNodes(); ++n) {
-    if (!compiled_.inA(n) && !compiled_.inB(n)) continue;
-    if (cause_[n] != kNoCause)
-      own_[n] = true, seeds.emplace_back(cause_[n], n);
-    else if (affected(n))
-      for (size_t source : sourcesOf(n)) followers[source].push_back(n);
-  }
+  for (size_t n = 0; n < compiled_.numNodes(); ++n)
+    if (own_[n] != kNoCause && (compiled_.inA(n) || compiled_.inB(n))) seeds.emplace_back(own_[n], n);
   std::ranges::sort(seeds);
-  for (const bool required : {false, true}) {
+  std::vector<int> causes(compiled_.numNodes(), kNoCause);
+  for (const int round : {0, 1, 2}) {
     std::vector<size_t> queue;
     for (const auto& [cause, node] : seeds)
-      if (isRequired(cause) == required) queue.push_back(node);
+      if (roundOf(cause, ofShardings) == round && causes[node] == kNoCause)
+        causes[node] = cause, queue.push_back(node);
+    const auto follows = [&](size_t n) {
+      return causes[n] == kNoCause &&
+             (own_[n] == kNoCause || (ofShardings && roundOf(own_[n], ofShardings) > round));
+    };
     for (size_t at = 0; at < queue.size(); ++at)
       for (size_t n : followers[queue[at]])
-        if (cause_[n] == kNoCause) cause_[n] = cause_[queue[at]], queue.push_back(n);
+        if (follows(n)) causes[n] = causes[queue[at]], queue.push_back(n);
   }
+  return causes;
+}
+
+void StatementDiff::spread() {
+  std::vector<std::vector<size_t>> followers(compiled_.numNodes());
+  for (size_t n = 0; n < compiled_.numNodes(); ++n)
+    if ((compiled_.inA(n) || compiled_.inB(n)) && affected(n))
+      for (size_t source : sourcesOf(n)) followers[source].push_back(n);
+  cause_ = spread(followers, false), shardingCause_ = spread(followers, true);
 }
 
 // A cause of everything that no other explains: the only one, or the only setting.
@@ -164,19 +185,22 @@ int StatementDiff::onlyCause() const {
   return setting;
 }
 
-int StatementDiff::causeOf(std::span<const size_t> nodes, bool ownFirst) const {
-  if (ownFirst)
+int StatementDiff::causeOf(std::span<const size_t> nodes, bool ofShardings) const {
+  const std::vector<int>& causes = ofShardings ? shardingCause_ : cause_;
+  if (ofShardings)
     for (size_t n : nodes)
-      if (own_[n] && causes_.found[static_cast<size_t>(cause_[n])].cause.kind != DiffCause::Type)
-        return cause_[n];
-  for (size_t n : nodes)
-    if (cause_[n] != kNoCause) return cause_[n];
-  int required = kNoCause;
+      if (own_[n] != kNoCause && roundOf(own_[n], true) == 0) return own_[n];
+  int later = kNoCause;
+  for (size_t n : nodes) {
+    if (causes[n] == kNoCause) continue;
+    if (!ofShardings || roundOf(causes[n], true) == 0) return causes[n];
+    if (later == kNoCause) later = causes[n];
+  }
   const auto first = [&](const std::vector<size_t>& of) {
     for (size_t n : of) {
-      if (cause_[n] == kNoCause) continue;
-      if (!isRequired(cause_[n])) return cause_[n];
-      if (required == kNoCause) required = cause_[n];
+      if (causes[n] == kNoCause) continue;
+      if (roundOf(causes[n], ofShardings) == 0) return causes[n];
+      if (later == kNoCause) later = causes[n];
     }
     return kNoCause;
   };
@@ -184,7 +208,7 @@ int StatementDiff::causeOf(std::span<const size_t> nodes, bool ownFirst) const {
     if (const int c = first(sourcesOf(n)); c != kNoCause) return c;
   for (size_t n : nodes)
     if (const int c = first(users_[n]); c != kNoCause) return c;
-  return required != kNoCause ? required : onlyCause();
+  return later != kNoCause ? later : onlyCause();
 }
 
 void StatementDiff::shardings(ProgramDiff& out) const {
@@ -199,7 +223,7 @@ void StatementDiff::shardings(ProgramDiff& out) const {
     DiffSharding s;
     s.what = (b.generated ? "in " : "") + b.name, s.op = b.op;
     s.before = shardingText(a->sharding), s.after = shardingText(b.sharding);
-    s.location = b.location, s.cause = causeOf(nodes);
+    s.location = b.location, s.cause = causeOf(nodes, true);
     const std::string key =
         s.op + "|" + patternOf(s.what).text + "|" + s.before + "|" + s.after + "|" + std::to_string(s.cause);
     const auto [it, isNew] = groups.try_emplace(key, out.shardings.size());

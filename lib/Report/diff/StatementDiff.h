@@ -13,8 +13,9 @@ public:
 
   [[nodiscard]] const MatchedStatements& compiled() const { return compiled_; }
   // The cause of a change of something that belongs to these nodes: their own, or one of their operands or users.
-  // `ownFirst`: a change of one of the nodes, except for its type, comes before those that it follows from.
-  [[nodiscard]] int causeOf(std::span<const size_t> nodes, bool ownFirst = false) const;
+  // `ofShardings`: a change of shardings, or of which collectives there are, follows from a size only if nothing else is
+  // a cause.
+  [[nodiscard]] int causeOf(std::span<const size_t> nodes, bool ofShardings = false) const;
 
   // The statements of the text that compiled ones were made from: indices of ProgramDiff::statements.
   [[nodiscard]] DiffRowsOf writtenOf(std::span<const size_t> nodes) const;
@@ -24,8 +25,12 @@ private:
   void compiledFacts(ProgramDiff&) const;
   void seed();
   [[nodiscard]] bool isRequired(int cause) const;
+  [[nodiscard]] int roundOf(int cause, bool ofShardings) const;
   void spread();
+  [[nodiscard]] std::vector<int> spread(const std::vector<std::vector<size_t>>& followers,
+                                        bool ofShardings) const;
   void shardings(ProgramDiff&) const;
+  [[nodiscard]] bool isResharded(size_t node) const;
   [[nodiscard]] bool affected(size_t node) const;
   [[nodiscard]] std::vector<size_t> sourcesOf(size_t node) const;
   [[nodiscard]] int onlyCause() const;
@@ -36,8 +41,8 @@ private:
   MatchedStatements written_, compiled_;
   Causes causes_;
   std::vector<size_t> row_;                // by node of written_: its index among ProgramDiff::statements
-  std::vector<int> cause_;                 // by node of compiled_
-  std::vector<bool> own_;                  // by node: its statement itself changed
+  std::vector<int> own_;                   // by node of compiled_: the change of its statement itself
+  std::vector<int> cause_, shardingCause_; // by node: that it follows from; that its sharding does
   std::vector<std::vector<size_t>> users_; // by node: those that it is an operand of
 };
 
