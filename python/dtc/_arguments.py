@@ -11,7 +11,7 @@ CONTAINERS = (dict, list, tuple)
 def leaves_of(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Of nested containers, with the ends of the names that PyTorch's export gives them: `_key_0`.
 
-    A None is no argument of an exported program.
+    None is not an argument of an exported program.
     """
     if isinstance(value, CONTAINERS):
         for key, inner in value.items() if isinstance(value, dict) else enumerate(value):

@@ -137,7 +137,7 @@
       const held = Array.from({length: p.mesh.devices}, (_, d) => bytesOn(v, d)).reduce((a, b) => a + b, 0), copies = p.mesh.devices / v.sharding.dims.reduce((n, parts) => n * shardCount(parts), 1);
       if (held !== v.bytes * copies) say("tensors", `the devices hold ${held} bytes of ${v.name}, of ${v.bytes} × ${copies}`);
     }
-    // Costs of sizes that are not bound are named, and are no mistake of the program.
+    // Costs of sizes that are not bound are named; the program is not wrong.
     if (p.communication && p.communication.assumed_sizes.length) {
       if (!byId("head").textContent.includes(`costs are for ${p.communication.assumed_sizes[0]} = 1024`)) say("head", "the sizes that costs assume are not named");
       if (document.querySelector(".banner[role='alert']")) say("head", "a size that is not bound is called an error");

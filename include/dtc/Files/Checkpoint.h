@@ -80,7 +80,7 @@ public:
   };
   // The complete ones, by step. A folder that does not exist has none. Error (Input): not a folder.
   [[nodiscard]] static Result<std::vector<Found>> list(const std::string& folder);
-  // Those without a manifest, which are no checkpoints: it was removed, or lost.
+  // Those whose manifest was removed or lost, so that they are not checkpoints.
   [[nodiscard]] static Result<std::vector<Found>> incomplete(const std::string& folder);
   // For writing: creates the folder, locks it against other runs, and removes what a killed run left behind.
   // Errors: (Usage) another run writes to it; (Machine) it cannot be created.

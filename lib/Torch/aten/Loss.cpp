@@ -201,7 +201,7 @@ struct Nll {
   Expr loss, total; // the total weight
 };
 
-// A mean over weights: NaN of none, with gradient 0, as in PyTorch.
+// A mean over weights: NaN without weights, with gradient 0, as in PyTorch.
 Expr overTotal(Expr sum, Expr total) {
   const Expr none = ops::eq(total, 0.0);
   const Expr mean = sum / ops::select(none, 1.0, total);
