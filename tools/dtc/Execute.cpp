@@ -4,7 +4,7 @@
 #include "Interrupt.h"
 #include "OpLog.h"
 #include "RunModule.h"
-#include "RunResults.h"
+#include "RunReport.h"
 #include "SameFiles.h"
 #include "Sizes.h"
 #include "Timing.h"
@@ -16,12 +16,12 @@
 #include "dtc/Files/TensorFiles.h"
 #include "dtc/Files/TensorText.h"
 #include "dtc/Passes/memory/PlanMemory.h"
+#include "dtc/Passes/simplify/Inline.h"
 #include "dtc/Report/trace/TraceComparison.h"
 #include "dtc/Runtime/trace/Trace.h"
 #include "dtc/Session/ArgumentSizes.h"
 #include "dtc/Session/Session.h"
 #include "dtc/StableHlo/import/Import.h"
-#include "dtc/Support/Json.h"
 
 #include <algorithm>
 #include <chrono>
@@ -486,35 +486,22 @@ Status Execution::report() {
     for (const Backend::Phase& p : phases_) timing.add(p.name, p.milliseconds);
     env_.err(timing.table());
   }
+  const RunReport report{.module = scheduled_,
+                         .entry = func(),
+                         .backend = o_.backend,
+                         .results = results_,
+                         .printed = printed(),
+                         .texts = o_.texts,
+                         .stats = stats_,
+                         .timed = o_.stats ? executable_.get() : nullptr,
+                         .nans = nans_ ? &*nans_ : nullptr,
+                         .check = o_.check ? &check_ : nullptr};
   if (o_.json) {
-    json = "{\"program\": " + jsonString(scheduled_.source.name) +
-           ", \"entry\": " + jsonString(scheduled_.strings[scheduled_[func()].name]) +
-           ", \"backend\": " + jsonString(o_.backend);
-    std::string list;
-    for (const RunResult* r : printed()) list += (list.empty() ? "\n " : ",\n ") + resultJson(*r);
-    if (!list.empty()) json += ",\n\"results\": {" + list + "}";
-    if (const std::string nonFinite = results_.nonFiniteJson(); !nonFinite.empty())
-      json += ",\n\"nonfinite\": {" + nonFinite + "}";
-    if (nans_) json += ",\n\"nan\": " + nans_->json();
-    if (o_.check) json += ",\n\"check\": " + check_.json();
-    if (o_.stats) json += ",\n\"stats\": " + stats_.json(*executable_, scheduled_);
-    json += "}";
+    json = report.json();
     return Ok{};
   }
-  std::string text;
-  for (const std::string& name : o_.texts) text += results_.text(name);
-  for (const RunResult* r : printed()) text += resultText(*r);
-  if (o_.stats) text += stats_.text(*executable_, scheduled_);
-  if (o_.check) text += check_.text();
-  quiet() ? env_.err(text) : env_.out(text);
-  if (stats_.runMs.size() > 1 && !o_.stats) {
-    char line[96];
-    std::vector<double> sorted = stats_.runMs;
-    std::ranges::sort(sorted);
-    std::snprintf(line, sizeof line, "%zu runs: median %.3f ms, min %.3f ms\n", sorted.size(),
-                  sorted[sorted.size() / 2], sorted[0]);
-    env_.err(line);
-  }
+  quiet() ? env_.err(report.text()) : env_.out(report.text());
+  env_.err(report.times());
   return Ok{};
 }
 

@@ -1,5 +1,6 @@
 #include "dtc/Runtime/comm/Processes.h"
 
+#include "comm/ExchangesInFlight.h"
 #include "comm/OpenMpiPlugin.h"
 #include "comm/ProcessClocks.h"
 #include "comm/ProcessInquiry.h"
@@ -26,7 +27,6 @@
 namespace dtc {
 namespace {
 
-constexpr int64_t kMaxPart = int64_t{1} << 30; // bytes of one message of MPI, whose counts are ints
 constexpr uint64_t kControlReceive = ~uint64_t{0}, kControlSend = kControlReceive - 1;
 constexpr size_t kControlBytes = 4096;
 constexpr double kStartSeconds =
@@ -67,9 +67,7 @@ struct Processes::Impl {
   std::atomic<bool> hasFailed{false}, endsInOrder{false};
 
   // Of the progress thread:
-  std::vector<ProcessExchange*> active; // by slot; null: free
-  std::vector<uint32_t> freeSlots;
-  size_t numActive = 0;
+  ExchangesInFlight active;
   std::array<char, kControlBytes> controlText{};
   std::list<std::string> controlSends; // until the end
   int64_t lastDoneNs = 0;
@@ -88,9 +86,7 @@ struct Processes::Impl {
   void leave();
   [[nodiscard]] double startSeconds() const { return timeoutSeconds + kStartSeconds; }
   [[nodiscard]] Status init();
-  bool begin(ProcessExchange& x);
   bool poll();
-  void finished(ProcessExchange& x);
   void endRun(int speaks, const std::string& why);
   void failAll(Error why);
   void endAll();
@@ -104,7 +100,6 @@ struct Processes::Impl {
   [[nodiscard]] std::string fromOf(const DtcMpiDone& done) const;
   void heard(const DtcMpiDone& done);
   void tell(int peer, std::string text);
-  [[nodiscard]] ProcessExchange* oldest() const;
   [[nodiscard]] std::optional<Wait> waitOnDevices() const {
     const std::lock_guard lock(mutex);
     return deviceWait;
@@ -133,44 +128,6 @@ Status Processes::Impl::init() {
   return Ok{};
 }
 
-// Starts the messages of an exchange; false on failure.
-bool Processes::Impl::begin(ProcessExchange& x) {
-  if (freeSlots.empty()) {
-    freeSlots.push_back(static_cast<uint32_t>(active.size()));
-    active.push_back(nullptr);
-  }
-  x.slot = freeSlots.back();
-  freeSlots.pop_back();
-  active[x.slot] = &x;
-  ++numActive;
-  x.open = static_cast<uint32_t>(x.messages.size());
-  x.startNs = steadyNs();
-  for (ProcessMessage& m : x.messages)
-    m.received = 0, m.open = static_cast<uint32_t>(std::max<int64_t>(1, (m.bytes + kMaxPart - 1) / kMaxPart));
-  // Receives first: what arrives early needs no buffer of MPI's.
-  for (const bool send : {false, true})
-    for (size_t i = 0; i < x.messages.size(); ++i) {
-      const ProcessMessage& m = x.messages[i];
-      if (m.send != send) continue;
-      const uint64_t token = (uint64_t{x.slot} << 32) | i;
-      for (int64_t at = 0; at == 0 || at < m.bytes; at += kMaxPart) {
-        const auto bytes = static_cast<size_t>(std::min(kMaxPart, m.bytes - at));
-        if (send ? mpi->send(DtcMpiData, m.data + at, bytes, m.peer, x.tag, token)
-                 : mpi->receive(DtcMpiData, m.data + at, bytes, m.peer, x.tag, token))
-          return false;
-      }
-    }
-  if (x.open == 0) finished(x);
-  return true;
-}
-
-void Processes::Impl::finished(ProcessExchange& x) {
-  active[x.slot] = nullptr;
-  freeSlots.push_back(x.slot);
-  --numActive;
-  x.done(x.self); // `x` may be gone
-}
-
 bool Processes::Impl::poll() {
   const DtcMpiDone* done = nullptr;
   const int count = mpi->poll(&done);
@@ -191,27 +148,20 @@ bool Processes::Impl::poll() {
       suspicion = "a connection was closed";
       continue;
     }
-    ProcessExchange* x = active[done[i].token >> 32];
-    if (!x) continue;
-    ProcessMessage& m = x->messages[static_cast<uint32_t>(done[i].token)];
-    m.received += static_cast<int64_t>(done[i].bytes);
-    if (--m.open > 0) continue;
-    if (!m.send && m.received != m.bytes) {
-      problem = "the processes have come to different collectives: got " + std::to_string(m.received) +
-                " bytes in place of " + std::to_string(m.bytes) + fromOf(done[i]);
-      return false;
-    }
-    if (--x->open == 0) finished(*x);
+    if (active.completed(done[i])) continue;
+    const ProcessMessage& m = *active.partOf(done[i]).message;
+    problem = "the processes have come to different collectives: got " + std::to_string(m.received) +
+              " bytes in place of " + std::to_string(m.bytes) + fromOf(done[i]);
+    return false;
   }
   return true;
 }
 
 // " from rank 2 on node1 at gpt.dt:12: 'all_reduce'"
 std::string Processes::Impl::fromOf(const DtcMpiDone& done) const {
-  const ProcessExchange* x = done.token < kControlSend ? active[done.token >> 32] : nullptr;
-  if (!x) return "";
-  const ProcessMessage& m = x->messages[static_cast<uint32_t>(done.token)];
-  return (m.send ? " to " : " from ") + name(m.peer) + " at " + *x->where;
+  if (done.token >= kControlSend) return "";
+  const auto [x, message] = active.partOf(done);
+  return x ? (message->send ? " to " : " from ") + name(message->peer) + " at " + *x->where : "";
 }
 
 // Ends the run on all processes, of which one reports why.
@@ -244,8 +194,7 @@ void Processes::Impl::endAll() {
     failed = *failing;
     hasFailed = true;
   }
-  for (size_t i = 0; i < active.size(); ++i)
-    if (active[i]) finished(*active[i]);
+  active.endAll();
   for (ProcessExchange* x : held) x->done(x->self);
   {
     const std::lock_guard lock(mutex);
@@ -281,17 +230,10 @@ void Processes::Impl::tell(int peer, std::string text) {
 
 // --- Processes that do not answer ---
 
-ProcessExchange* Processes::Impl::oldest() const {
-  ProcessExchange* first = nullptr;
-  for (ProcessExchange* x : active)
-    if (x && (!first || x->startNs < first->startNs)) first = x;
-  return first;
-}
-
 // "2,3 gpt.dt:12:8: 'all_reduce'": for whom this process waits longest, and where; empty: it does not wait.
 std::string Processes::Impl::answer() const {
   if (const auto wait = waitOnDevices()) return wait->what;
-  const ProcessExchange* x = oldest();
+  const ProcessExchange* x = active.oldest();
   if (!x) return "";
   std::set<int> peers; // several messages are for the same process
   for (const ProcessMessage& m : x->messages)
@@ -304,7 +246,7 @@ std::string Processes::Impl::answer() const {
 // The start of what this process waits for longest.
 std::optional<int64_t> Processes::Impl::waitsSince() const {
   if (const auto wait = waitOnDevices()) return wait->sinceNs;
-  if (const ProcessExchange* x = oldest()) return x->startNs;
+  if (const ProcessExchange* x = active.oldest()) return x->startNs;
   return std::nullopt;
 }
 
@@ -315,7 +257,7 @@ void Processes::Impl::watch() {
     const bool complete = inquiry.isComplete();
     if (now < inquiry.endNs && !complete) return;
     inquiry.active = false;
-    ProcessExchange* x = oldest();
+    ProcessExchange* x = active.oldest();
     const auto nameOf = [this](int of) { return name(of); };
     if (complete && terminated && endsInOrder) {
       terminated = false;
@@ -365,7 +307,7 @@ void Processes::Impl::inquire(std::string reason, int64_t graceNs) {
 // next one is often started within the time that it takes to wake a thread.
 void Processes::Impl::pause(std::unique_lock<std::mutex>& lock) {
   const bool hadWork = steadyNs() - lastDoneNs < kAwakeNs;
-  if (numActive == 0 && !hadWork) {
+  if (active.empty() && !hadWork) {
     wake.wait_for(lock, std::chrono::milliseconds(20),
                   [this] { return stop || abortCode || !queue.empty() || !control.empty(); });
     return;
@@ -410,7 +352,7 @@ void Processes::Impl::run() {
       else if (failing)
         held.push_back(x);
       else
-        good = good && begin(*x);
+        good = good && active.begin(*mpi, *x);
     }
     for (auto& [peer, text] : texts) tell(peer, std::move(text));
     if (own) failAll(*std::move(own));
