@@ -51,6 +51,46 @@ def expanded(named: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     return flat
 
 
+class FixedArguments:
+    """The arguments of an exported program that are no tensors: they keep the values that they had at the export.
+
+    `values`: by name, None included; `positions`: of the others among all arguments but those that are None.
+    """
+
+    def __init__(self, values: Mapping[str, Any] = {}, positions: Sequence[tuple[int, str]] = ()):
+        self._values = values
+        self._positions = positions
+
+    def names(self, tensors: Sequence[str]) -> list[str]:
+        """Of all arguments."""
+        names = list(tensors)
+        for position, name in self._positions:
+            names.insert(position, name)
+        return names
+
+    def tensors_of(self, args: Sequence[Any], tensors: int) -> Sequence[Any]:
+        """Those among arguments that are given by position: all of them, with what is fixed, or tensors alone."""
+        given = [a for a in args if a is not None] if None in self._values.values() else list(args)
+        if len(given) <= tensors:
+            return given
+        for position, name in reversed(self._positions):
+            if position < len(given):
+                self._check(name, given.pop(position))
+        return given
+
+    def tensors_named(self, named: Mapping[str, Any]) -> dict[str, Any]:
+        for name, value in named.items():
+            if name in self._values:
+                self._check(name, value)
+        return {name: value for name, value in named.items() if name not in self._values}
+
+    def _check(self, name: str, given: Any) -> None:
+        exported = self._values[name]
+        if type(given) is not type(exported) or given != exported:
+            shown = "a tensor" if hasattr(given, "shape") else repr(given)
+            raise TypeError(f"argument '{name}' was exported as {exported!r} and cannot be {shown}")
+
+
 def shape_of(name: str, tensor: Any) -> tuple[int, ...]:
     shape = getattr(tensor, "shape", None)
     if shape is not None:

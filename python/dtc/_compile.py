@@ -13,6 +13,7 @@ import threading
 from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
 from . import _core
+from ._arguments import FixedArguments
 from ._errors import Error, UsageError, renamed
 from ._executable import DEFAULT_CACHE_SIZE, Executable, Source, remove_temporary
 from ._joined import JoinedExecutable
@@ -150,6 +151,13 @@ def _state_of(program: Any) -> dict[str, Any]:
         *signature.inputs_to_lifted_tensor_constants.values(),
     ]
     return {name: state[name].detach() for name in taken}
+
+
+def _fixed_of(program: Any) -> FixedArguments:
+    given = [spec.arg for spec in program.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
+    values = {arg.name: arg.value for arg in given if hasattr(arg, "value")}
+    counted = [arg.name for arg in given if not hasattr(arg, "value") or arg.value is not None]
+    return FixedArguments(values, [(i, name) for i, name in enumerate(counted) if name in values])
 
 
 # Other names for arguments of compile().
@@ -304,6 +312,8 @@ def compile(
             remove_temporary(temporary)
         raise
     executable._keep(temporaries)
+    if hasattr(program, "graph_signature"):
+        executable._fixed = _fixed_of(program)
     weights = label if text is None else file.name if file is not None else None
     if not bound and weights is not None and _core.file_has_weights(weights) and not executable._from_files:
         executable.bind_file(weights)  # the program's own

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
 
 from . import _core
-from ._arguments import expanded, flattened, shape_of
+from ._arguments import FixedArguments, expanded, flattened, shape_of
 from ._errors import Error, UsageError
 
 # Compiled programs with symbolic sizes that an Executable keeps, one per combination of sizes.
@@ -124,6 +124,7 @@ class Executable:
         self._files: list[str] = []  # bound to a program with symbolic sizes
         self._carries = False  # whether the last call made new values of those
         self._filled: Optional[list[Any]] = None
+        self._fixed = FixedArguments()
         try:
             self._static = compile_for([])
         except Error as error:
@@ -239,10 +240,11 @@ class Executable:
         try:
             return self._call(args, out)
         except TypeError:
-            flat = flattened(args, self._open_names())
-            if flat is None:
+            names = self._open_names()
+            flat = self._fixed.tensors_of(flattened(args, self._fixed.names(names)) or args, len(names))
+            if len(flat) == len(args) and all(a is b for a, b in zip(flat, args)):
                 raise
-        return self._call(flat, out)
+        return self._call(tuple(flat), out)
 
     def _call(self, args: tuple, out: Optional[Sequence[Any]]) -> Any:
         if self._has_like:
@@ -356,9 +358,9 @@ class Executable:
 
     def _in_order(self, args: tuple, named: Mapping[str, Any]) -> tuple:
         names = self._open_names()
-        args = flattened(args, names) or args
+        args = self._fixed.tensors_of(flattened(args, self._fixed.names(names)) or args, len(names))
         values = dict(zip(names, args))
-        for name, value in expanded(named, names).items():
+        for name, value in self._fixed.tensors_named(expanded(named, self._fixed.names(names))).items():
             if name not in names:
                 raise TypeError(f"no argument '{name}'; the arguments are {', '.join(names)}")
             if name in values:

@@ -230,6 +230,40 @@ class TorchExport(unittest.TestCase):
 
         return ThroughView(), ThroughBase()
 
+    def test_arguments_that_are_no_tensors(self):
+        import torch
+
+        class Model(torch.nn.Module):
+            def forward(self, x, scale=1, flag=None, options=None):
+                return (x * scale if flag is None else x + 1) + (options["shift"] if options else 0)
+
+        x, model = torch.ones(3), Model()
+        f = dtc.compile(torch.export.export(model, (x,), {"scale": 2, "flag": None}))
+        for y in (f(x, scale=2, flag=None), f(x), f(x, 2), f(x, 2, None), f(x=x, scale=2)):
+            torch.testing.assert_close(y, x * 2)
+        for call in (lambda: f(x, scale=3), lambda: f(x, 3), lambda: f(x, scale=2.0), lambda: f(x, scale=x)):
+            with self.assertRaisesRegex(TypeError, "argument 'scale' was exported as 2 and cannot be (3|2.0|a tensor)"):
+                call()
+        with self.assertRaisesRegex(TypeError, "'flag' was exported as None and cannot be True"):
+            f(x, flag=True)
+        with self.assertRaisesRegex(TypeError, "no argument 'other'"):
+            f(x, other=1)
+        g = dtc.compile(torch.export.export(model, (x, 2, True, {"shift": 0.5})))
+        torch.testing.assert_close(g(x, 2, True, {"shift": 0.5}), x + 1.5)
+        torch.testing.assert_close(g(x, flag=True, options={"shift": 0.5}), x + 1.5)
+        with self.assertRaisesRegex(TypeError, "'options_shift' was exported as 0.5 and cannot be 1.5"):
+            g(x, 2, True, {"shift": 1.5})
+
+    def test_dropout_of_nothing(self):
+        import torch
+
+        class Model(torch.nn.Module):
+            def forward(self, x):
+                return torch.nn.functional.dropout(x, 0.0, True) + 1
+
+        x = torch.ones(3)
+        torch.testing.assert_close(dtc.compile(torch.export.export(Model(), (x,)))(x), x + 1)  # without a seed
+
     def test_writes_through_views(self):
         """All ops that may return a view, with a write to it or to its base: the result of eager mode, or an error."""
         import torch

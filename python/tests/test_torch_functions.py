@@ -2,6 +2,7 @@
 
 import unittest
 
+import dtc
 from programs import importable
 
 
@@ -44,6 +45,53 @@ class TorchFunctions(unittest.TestCase):
         self.check(lambda x: scan(x, dim=0, combine_mode="pointwise"), x)
         self.check(lambda x: scan(x, dim=0, combine_mode="pointwise"), x, dynamic=True)
         self.check(lambda x, s: scan(x, s, dim=1, reverse=True, combine_mode="generic"), x, torch.randn(()))
+
+    def test_gradients_of_scans(self):
+        import torch
+        import dtc.torch
+        from torch._higher_order_ops import scan
+
+        cell = torch.nn.Linear(3, 3)
+        bodies = {
+            "cell": lambda h, x: ((cell(h) + x).tanh(), h * x),
+            "same": lambda h, x: (h + x * cell.bias, x.clone()),
+            "gate": lambda h, x: (torch.sigmoid(cell(x)) * h, (h - x).relu()),
+        }
+        for name, body in bodies.items():
+            with self.subTest(name):
+                made = []
+                for backend in ("dtc", "aot_eager"):
+                    torch._dynamo.reset()
+                    cell.zero_grad()
+                    call = torch.compile(lambda h, x: scan(body, h, x, dim=0), backend=backend)
+                    h, ys = call(torch.ones(3), torch.linspace(-1, 1, 15).view(5, 3))
+                    (h.sum() + ys.square().sum()).backward()
+                    made.append((h.detach(), ys.detach(), cell.bias.grad.clone()))
+                torch.testing.assert_close(*made)
+
+    def test_transforms_that_torch_exports_wrongly(self):
+        import torch
+
+        class Jvp(torch.nn.Module):
+            def forward(self, x, v):
+                return torch.func.jvp(lambda q: torch.softmax(q, 0) * q, (x,), (v,))
+
+        class Gradient(torch.nn.Module):
+            def forward(self, x):
+                return torch.func.grad(lambda q: q.sin().sum())(x)
+
+        class Batched(torch.nn.Module):
+            def forward(self, x):
+                return torch.vmap(lambda q: q.sin().sum())(x)
+
+        x = torch.randn(3, 2)
+        with self.assertRaisesRegex(dtc.ProgramError, "'torch.func.jvp': .* use torch.compile"):
+            dtc.compile(torch.export.export(Jvp(), (x, x)))
+        with self.assertRaisesRegex(dtc.ProgramError, "'torch.func.grad': .* use torch.compile"):
+            dtc.compile(torch.export.export(Gradient(), (x,)))
+        torch.testing.assert_close(dtc.compile(torch.export.export(Batched(), (x,)))(x), x.sin().sum(1))
+        self.check(lambda x: torch.func.jvp(lambda q: torch.softmax(q, 0) * q, (x,), (x + 1,)), x)
+        self.check(lambda x: torch.func.grad(lambda q: q.sin().sum())(x), x)
 
     def test_optimizers_of_lists(self):
         import copy

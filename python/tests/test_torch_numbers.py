@@ -55,6 +55,63 @@ class TorchNumbers(unittest.TestCase):
         finite = x[x.isfinite()]
         self.compare(F.hardswish, finite, gradients=True)
 
+    def test_complex_gradients(self):
+        import torch
+
+        z = torch.tensor([-1.5 + 0.1j, 0.3 - 0.7j, -0.7 + 1.1j, 0.2 + 0.4j])
+        names = "tanh sigmoid exp log sqrt sin cos tan asin acos atan sinh cosh asinh acosh atanh reciprocal square abs sgn"
+        for name in names.split():
+            with self.subTest(name):
+                f = getattr(torch, name)
+                self.compare(lambda z: (f(z) * (1 - 0.5j)).real, z, gradients=True)
+
+    def test_poles_and_limits(self):
+        import torch
+
+        x = torch.tensor([0.0, -0.0, 1.0, -1.0, 2.5, -2.5, float("inf"), -float("inf"), float("nan")])
+        v = torch.full_like(x, 0.5)
+        for f in (lambda x: torch.heaviside(x, v), torch.digamma, torch.special.spherical_bessel_j0):
+            self.compare(f, x)
+        self.compare(torch.lgamma, torch.tensor([0.0, 1.0, 2.5, -0.5]), gradients=True)
+
+    def test_integer_linspace(self):
+        import itertools
+
+        import torch
+
+        class Model(torch.nn.Module):
+            def __init__(self, *given):
+                super().__init__()
+                self.given = given
+
+            def forward(self, a):
+                return a + torch.linspace(*self.given, dtype=torch.int64)
+
+        import dtc
+
+        a = torch.zeros((), dtype=torch.int64)
+        for given in itertools.product((3, -5), (-2, 0, 40), (1, 2, 6, 11)):
+            model = Model(*given)
+            torch.testing.assert_close(dtc.compile(torch.export.export(model, (a,)))(a), model(a))
+
+    def test_repeats_by_a_tensor(self):
+        import torch
+
+        x = torch.arange(12.0).view(3, 4)
+        repeats = torch.tensor([1, 2, 0])
+        self.compare(lambda x: x.repeat_interleave(repeats, 0, output_size=3), x)
+        self.compare(lambda x: x.repeat_interleave(torch.tensor(2), 1, output_size=8), x)
+        self.compare(lambda x: x.repeat_interleave(torch.arange(12), output_size=66), x)
+
+    def test_integer_products_and_sorted_edges(self):
+        import torch
+
+        a, b = (torch.randint(-128, 128, (32, 32), dtype=torch.int8) for _ in range(2))
+        self.compare(lambda a: torch._int_mm(a, b), a)
+        edges = torch.tensor([[3.0, 1.0, 2.0], [9.0, 7.0, 8.0]])
+        order = edges.argsort(1)
+        self.compare(lambda e: torch.searchsorted(e, torch.tensor([[2.0, 5.0], [8.0, 0.0]]), sorter=order), edges)
+
     def test_mean_of_no_targets(self):
         import torch
         import torch.nn.functional as F

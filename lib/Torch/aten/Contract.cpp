@@ -27,6 +27,10 @@ ImportResults matmul(ImportContext& c) {
   return product(in(c, "self"), in(c, "vec2"));
 }
 
+ImportResults intMatmul(ImportContext& c) { // of i8, summed in i32
+  return product(c.tensor("self").as(DType::I32), c.tensor("mat2").as(DType::I32));
+}
+
 // beta * self + alpha * (a b): of addmm, addmv, baddbmm, addbmm.
 ImportResults addProduct(ImportContext& c) {
   const DType d = c.result().dtype;
@@ -331,6 +335,7 @@ ImportResults trilinear(ImportContext& c) {
 const ImportRow kRows[] = {
     {"aten._trilinear", trilinear},
     {"aten.mm", matmul},
+    {"aten._int_mm", intMatmul},
     {"aten.bmm", matmul},
     {"aten.mv", matmul},
     {"aten.dot", matmul},

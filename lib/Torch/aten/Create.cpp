@@ -43,10 +43,15 @@ ImportResults linspace(ImportContext& c) {
   const DType wide = isComplex(type.dtype) ? type.dtype : DType::F64;
   const Expr start = in(c, "start", wide), end = in(c, "end", wide);
   const Expr i = counted(c.b, n, DType::I32).as(DType::F64);
-  const Expr fraction = (i / std::max<double>(static_cast<double>(n - 1), 1)).as(wide);
-  const Expr rest = (1.0 - i / std::max<double>(static_cast<double>(n - 1), 1)).as(wide);
-  const Expr first = tensorOf(start) * rest, last = tensorOf(end) * fraction;
-  return (first + last).as(type.dtype);
+  const double last = std::max<double>(static_cast<double>(n - 1), 1);
+  if (isInteger(type.dtype)) { // PyTorch counts from the nearer end, and rounds towards zero
+    const Expr from = tensorOf(start), to = tensorOf(end), step = (to - from) / last;
+    return ops::select(i < static_cast<double>(n / 2), from + step * i, to - step * (last - i))
+        .as(type.dtype);
+  }
+  const Expr fraction = (i / last).as(wide);
+  const Expr rest = (1.0 - i / last).as(wide);
+  return (tensorOf(start) * rest + tensorOf(end) * fraction).as(type.dtype);
 }
 
 ImportResults logspace(ImportContext& c) {

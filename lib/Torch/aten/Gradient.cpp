@@ -17,14 +17,19 @@ Expr gradient(ImportContext& c) {
 
 // --- elementwise ---
 
+// dy times the conjugate of a holomorphic function's derivative.
+Expr through(Expr dy, Expr derivative) {
+  return dy * (isComplex(derivative.dtype()) ? ops::conj(derivative) : derivative);
+}
+
 ImportResults tanhBackward(ImportContext& c) {
   const Expr y = c.tensor("output");
-  return gradient(c) * (1.0 - ops::square(y));
+  return through(gradient(c), 1.0 - ops::square(y));
 }
 
 ImportResults sigmoidBackward(ImportContext& c) {
   const Expr y = c.tensor("output");
-  return gradient(c) * ((1.0 - y) * y);
+  return through(gradient(c), (1.0 - y) * y);
 }
 
 // Kinks and NaN are as in PyTorch: the derivative at a kink is that of one side, and that of NaN is dy wherever

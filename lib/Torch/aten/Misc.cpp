@@ -437,7 +437,7 @@ ImportResults multilabelMargin(ImportContext& c) {
 
 ImportResults squareBessel(ImportContext& c) { // spherical_bessel_j0: sin(x) / x
   const Expr x = tensorOf(in(c, "x"));
-  return ops::select(ops::eq(x, 0.0), 1.0, ops::sin(x) / x);
+  return ops::select(ops::eq(x, 0.0), 1.0, ops::select(ops::is_inf(x), 0.0, ops::sin(x) / x));
 }
 
 template <Expr (*f)(Expr)> ImportResults modifiedBessel(ImportContext& c) {

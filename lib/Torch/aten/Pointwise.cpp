@@ -381,7 +381,7 @@ ImportResults copysign(ImportContext& c) {
 ImportResults heaviside(ImportContext& c) {
   const Expr x = self(c), values = in(c, "values");
   const Dims dims = resultDims(c);
-  const Expr step = ops::select(x > x.literal(0), x.literal(1), x * x.literal(0));
+  const Expr step = (x > x.literal(0)).as(x.dtype()); // 0 for NaN
   return ops::select(broadcastTo(ops::eq(x, x.literal(0)), dims), broadcastTo(tensorOf(values), dims),
                      broadcastTo(step, dims));
 }
@@ -425,6 +425,7 @@ ImportResults lcm(ImportContext& c) {
 const ImportRow kRows[] = {
     {"aten.neg", unary<ops::neg>},
     {"aten._neg_view", unary<ops::neg>},
+    {"aten._neg_view_copy", unary<ops::neg>},
     {"aten.exp", unary<ops::exp>},
     {"aten.exp2", unary<ops::exp2>},
     {"aten.expm1", unary<ops::expm1>},
@@ -457,7 +458,6 @@ const ImportRow kRows[] = {
     {"aten.log_sigmoid", unary<ops::log_sigmoid>},
     {"aten.logsigmoid", unary<ops::log_sigmoid>},
     {"aten.lgamma", unary<ops::lgamma>},
-    {"aten.digamma", unary<ops::digamma>},
     {"aten.bitwise_not", ofSelf<ops::not_>},
     {"aten.floor", rounding<ops::floor>},
     {"aten.ceil", rounding<ops::ceil>},
@@ -568,6 +568,7 @@ const ImportRow kRows[] = {
     {"aten._conj_physical", ofComplex<ops::conj>},
     {"aten.conj_physical", ofComplex<ops::conj>},
     {"aten._conj", ofComplex<ops::conj>},
+    {"aten._conj_copy", ofComplex<ops::conj>},
     {"aten.conj", ofComplex<ops::conj>},
     {"aten.resolve_conj", same},
     {"aten.resolve_neg", same},
@@ -578,6 +579,7 @@ const ImportRow kRows[] = {
     {"aten.clone", same},
     {"aten.alias", same},
     {"aten.detach", same},
+    {"aten.detach_copy", same},
     {"aten.detach_", same},
     {"aten.lift_fresh_copy", same},
     {"aten.lift_fresh", same},

@@ -138,9 +138,26 @@ ImportResults repeat(ImportContext& c) {
   return ops::tile(wide, counts);
 }
 
+// Row i of each result is the last one whose repetitions begin at or before i.
+ImportResults repeatInterleaveBy(ImportContext& c) {
+  if (!c.has("output_size")) c.fail("repeats elements by a tensor, which makes a size that depends on data");
+  const Expr repeats = c.tensor("repeats").as(DType::I32);
+  const bool ofIndices = !c.has("self");
+  const Expr x = ofIndices      ? repeats
+                 : c.has("dim") ? c.tensor("self")
+                                : reshapeTo(c.tensor("self"), {elementsOf(c.b, c.tensor("self").dims())});
+  const int64_t d = c.has("dim") ? aten::dim(c, "dim", x.rank()) : 0;
+  const Dim n = x.dims().at(static_cast<size_t>(d)), out = resultDims(c).at(static_cast<size_t>(d));
+  const Expr ends = ops::cumsum(broadcastTo(repeats, {n}), {.dim = 0});
+  const std::vector<int64_t> over{1};
+  const Expr begun = withDim(ends, 0) <= withDim(counted(c.b, out, DType::I32), 1);
+  const Expr rows = ops::sum(begun.as(DType::I32), {.dims = over});
+  return ofIndices ? rows : ops::index_select(x, rows, {.dim = d});
+}
+
 ImportResults repeatInterleave(ImportContext& c) {
+  if (c.isTensor("repeats")) return repeatInterleaveBy(c);
   const Expr x = c.tensor("self");
-  if (c.isTensor("repeats")) c.fail("repeats elements by a tensor, which makes a size that depends on data");
   const Dim times = c.size(c.sizes("repeats").at(0));
   const Expr source = c.has("dim") ? x : reshapeTo(x, {elementsOf(c.b, x.dims())});
   const int64_t d = c.has("dim") ? aten::dim(c, "dim", x.rank()) : 0;
@@ -357,6 +374,8 @@ const ImportRow kRows[] = {
     {"aten.reshape", reshaped},
     {"aten._unsafe_view", reshaped},
     {"aten._reshape_alias", reshaped},
+    {"aten._reshape_alias_copy", reshaped},
+    {"aten._reshape_copy", reshaped},
     {"aten.view_copy", reshaped},
     {"aten.view.dtype", viewBits},
     {"aten.view_copy.dtype", viewBits},
@@ -421,6 +440,7 @@ const ImportRow kRows[] = {
     {"aten.view_as_real", viewAsReal},
     {"aten.view_as_real_copy", viewAsReal},
     {"aten.view_as_complex", viewAsComplex},
+    {"aten.view_as_complex_copy", viewAsComplex},
     {"aten.complex", complexOf},
     {"aten.polar", polar},
     {"aten.pixel_shuffle", pixelShuffle},

@@ -147,8 +147,10 @@ ImportResults searchsorted(ImportContext& c) {
   const bool bucketize = c.node.target.find("bucketize") != std::string::npos;
   const ArgumentKey edgesKey = bucketize ? "boundaries" : "sorted_sequence", valuesKey = "self";
   const bool right = c.flag("right", false) || c.text("side", "left") == "right";
-  if (c.has("sorter")) c.fail("has a sorter");
-  const Expr edges = c.tensor(edgesKey);
+  Expr edges = c.tensor(edgesKey);
+  if (c.has("sorter"))
+    edges = ops::gather(edges, c.tensor("sorter").as(DType::I32),
+                        {.dim = static_cast<int64_t>(edges.rank()) - 1});
   const DType d = promoted(c, {edgesKey, valuesKey});
   const Expr values = tensorOf(in(c, valuesKey, d)), sorted = edges.as(d);
   const Expr v = withDim(values, static_cast<int64_t>(values.rank()));

@@ -100,10 +100,14 @@ ImportResults zeta(ImportContext& c) {
   return ops::zeta(broadcastTo(s, dims), broadcastTo(q, dims));
 }
 
+// With PyTorch's limits at the pole 0: -inf from above, at -0 inf from below.
+Expr digammaOf(Expr x) { return ops::select(ops::eq(x, 0.0), -1.0 / x, ops::digamma(x)); }
+ImportResults digamma(ImportContext& c) { return digammaOf(self(c)); }
+
 ImportResults polygamma(ImportContext& c) {
   const Expr x = self(c);
   const int64_t n = c.integer("n");
-  if (n == 0) return ops::digamma(x);
+  if (n == 0) return digammaOf(x);
   return ops::polygamma(filled(c.b, x.dtype(), x.dims(), static_cast<double>(n)), x);
 }
 
@@ -254,6 +258,7 @@ const ImportRow kRows[] = {
     {"aten.special_i1e", i1e},
     {"aten.special_zeta", zeta},
     {"aten.polygamma", polygamma},
+    {"aten.digamma", digamma},
     {"aten.special_polygamma", polygamma},
     {"aten.mvlgamma", mvlgamma},
     {"aten.special_multigammaln", mvlgamma},

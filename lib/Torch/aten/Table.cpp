@@ -139,7 +139,7 @@ const ImportRow* rowOf(const ImportNode& node) { return atenRow(node.target); }
 // Ops whose results have sizes that depend on data, and what to write instead.
 constexpr std::pair<std::string_view, const char*> kDataDependent[] = {
     {"aten.argwhere", "; torch.nonzero_static has a fixed size"},
-    {"aten.bincount", "; torch.zeros(n).scatter_add(0, x, weights) has a fixed size"},
+    {"aten.bincount", "; torch.zeros(n).scatter_add(0, x, torch.ones(x.shape)) has a fixed size"},
     {"aten.masked_select", "; write it with torch.where"},
     {"aten.nonzero", "; torch.nonzero_static has a fixed size"},
     {"aten.nonzero_numpy", "; torch.nonzero_static has a fixed size"},

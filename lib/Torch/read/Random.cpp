@@ -42,7 +42,7 @@ bool draws(const ImportNode& n) {
     const auto* p = std::get_if<double>(&a);
     return p && *p > 0;
   };
-  if (base.ends_with("dropout")) return is("train", isTrue);
+  if (base.ends_with("dropout")) return is("train", isTrue) && is("p", isPositive);
   if (base.find("rrelu") != base.npos) return is("training", isTrue);
   return !base.ends_with("attention") || is("dropout_p", isPositive);
 }

@@ -23,6 +23,7 @@ _KEPT = (
     "aten._scaled_dot_product",
     "aten._log_softmax_backward_data",
     "aten._softmax_backward_data",
+    "aten.detach",  # without it, PyTorch 2.13 takes the saved results of a scan's body for aliases of its results
     "aten.elu_backward",
     "aten.embedding_dense_backward",
     "aten.gelu_backward",

@@ -117,7 +117,13 @@ def not_in_files(error: serialize.SerializeError, node: Optional[torch.fx.Node] 
     reason = error.__cause__ or rest.rstrip().rpartition("\n")[2]
     called = node.target if node is not None else first
     what = str(called) if isinstance(called, torch._ops.OpOverload) else getattr(called, "__name__", str(called))
-    message = f"unsupported op '{what}': a .pt2 file cannot hold it ({' '.join(str(reason).split()) or first})"
+    return unsupported(
+        f"unsupported op '{what}': a .pt2 file cannot hold it ({' '.join(str(reason).split()) or first})", node
+    )
+
+
+def unsupported(message: str, node: Optional[torch.fx.Node]) -> ProgramError:
+    """The error of an op, with the line of the program."""
     places = re.findall(r'File "([^"\n]+)", line (\d+)', (node.meta.get("stack_trace") or "") if node is not None else "")
     file, line = places[-1] if places else ("", "0")
     text = f"{file}:{line}: error: {message}" if file else f"error: {message}"

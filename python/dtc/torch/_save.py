@@ -39,13 +39,29 @@ def save(program: Any, path: Any) -> None:
     from ._graph import not_in_files, without_sums
 
     names = size_names(program)
-    if any(str(getattr(n.target, "__module__", "")).startswith("torch._functorch.") for n in program.graph.nodes):
-        program = program.run_decompositions({})  # torch.vmap, which is not yet in terms of aten ops
+    program = _without_transforms(program)
     without_sums(program.graph_module)
     try:
         torch.export.save(program, path, extra_files={"dtc/sizes.json": json.dumps(names)} if names else None)
     except SerializeError as error:
         raise not_in_files(error, _failed(program, error)) from error
+
+
+def _without_transforms(program: Any) -> Any:
+    """The program with the transforms of torch.func in terms of aten ops."""
+    from ._graph import unsupported
+
+    called = {
+        node.target.__name__: node
+        for node in program.graph.nodes
+        if str(getattr(node.target, "__module__", "")).startswith("torch._functorch.")
+    }
+    # PyTorch drops tangents when it decomposes the first, and the second has constants in place of its arguments.
+    for name, transform in (("_make_dual", "torch.func.jvp"), ("_unwrap_for_grad", "torch.func.grad")):
+        if name in called:
+            message = f"unsupported op '{transform}': torch.export does not keep it right; use torch.compile(backend='dtc')"
+            raise unsupported(message, called[name])
+    return program.run_decompositions({}) if called else program
 
 
 def _failed(program: Any, error: Exception) -> Any:
