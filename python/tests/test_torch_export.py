@@ -193,11 +193,43 @@ class TorchExport(unittest.TestCase):
         x = torch.eye(3) * 4
         torch.testing.assert_close(dtc.compile(torch.export.export(model, (x,)).run_decompositions())(x), torch.eye(3) * 2)
 
+    def test_distributions(self):
+        """Random numbers are not those of PyTorch, but of the same distributions."""
+        import torch
+        import torch.nn.functional as F
+
+        x = torch.randn(200, 500, 2)
+        seed = torch.tensor([1, 2], dtype=torch.uint64)
+
+        def drawn(f):
+            model = type("Model", (torch.nn.Module,), {"forward": lambda self, x: f(x)})()
+            return dtc.compile(torch.export.export(model, (x,)))(x, seed=seed)
+
+        quantiles = torch.tensor([0.1, 0.25, 0.5, 0.75, 0.9])
+        cases = {
+            "cauchy": lambda x: x.clone().cauchy_(1.0, 2.0),
+            "log_normal": lambda x: x.clone().log_normal_(0.5, 0.75),
+            "geometric": lambda x: x.clone().geometric_(0.3),
+            "exponential": lambda x: x.clone().exponential_(2.0),
+            "alpha_dropout": lambda x: F.alpha_dropout(x, 0.3, True),
+            "feature_dropout": lambda x: F.dropout1d(x, 0.3, True),
+            "feature_alpha_dropout": lambda x: F.feature_alpha_dropout(x, 0.3, True),
+        }
+        for name, f in cases.items():
+            with self.subTest(name):
+                ours, theirs = (t.flatten().quantile(quantiles) for t in (drawn(f), f(x)))
+                torch.testing.assert_close(ours, theirs, rtol=0.03, atol=0.03)
+        whole = drawn(lambda x: F.dropout1d(torch.ones_like(x), 0.25, True))
+        self.assertTrue(torch.equal(whole[..., 0], whole[..., 1]))
+        self.assertEqual(set(whole.flatten().tolist()), {0.0, torch.tensor(1 / 0.75).item()})
+        self.assertAlmostEqual(drawn(lambda x: F.alpha_dropout(x, 0.5, True)).std().item(), 1, delta=0.02)
+        self.assertEqual(drawn(lambda x: F.alpha_dropout(torch.ones_like(x), 1.0, True)).abs().max().item(), 0)
+
     def test_names_in_errors(self):
         """An exported program has no file of the user's."""
         import torch
 
-        model = type("Model", (torch.nn.Module,), {"forward": lambda self, x: torch.linalg.ldl_factor(x)[0]})()
+        model = type("Model", (torch.nn.Module,), {"forward": lambda self, x: torch.poisson(x)})()
         program = torch.export.export(model, (torch.eye(3),))
         for name in (None, "model"):
             with self.assertRaises(dtc.ProgramError) as caught:

@@ -93,6 +93,65 @@ class TorchFunctions(unittest.TestCase):
         self.check(lambda x: torch.func.jvp(lambda q: torch.softmax(q, 0) * q, (x,), (x + 1,)), x)
         self.check(lambda x: torch.func.grad(lambda q: q.sin().sum())(x), x)
 
+    def test_associative_scans_in_exported_programs(self):
+        import dtc
+        import torch
+        from torch._higher_order_ops.associative_scan import associative_scan
+
+        def combine(p, q):
+            return p[0] * q[0], p[1] * q[0] + q[1]
+
+        class Model(torch.nn.Module):
+            def __init__(self, options):
+                super().__init__()
+                self.options = options
+
+            def forward(self, x, y):
+                return associative_scan(combine, (x, y), **self.options)
+
+        for n in (1, 5):
+            tensors = torch.rand(n, 3), torch.rand(n, 3)
+            for mode in ("pointwise", "generic"):
+                for options in ({"dim": 0}, {"dim": 0, "reverse": True}, {"dim": 1}):
+                    with self.subTest(n=n, mode=mode, **options):
+                        model = Model({**options, "combine_mode": mode})
+                        got = dtc.compile(torch.export.export(model, tensors, strict=False))(*tensors)
+                        for a, b in zip(got, model(*tensors), strict=True):
+                            torch.testing.assert_close(a, b)
+
+    def test_factors_of_symmetric_matrices(self):
+        """LDLᵀ and LDLᴴ have LAPACK's layout and pivots: those of PyTorch."""
+        import dtc.torch
+        import torch
+
+        def factors(x, hermitian):
+            return torch.linalg.ldl_factor_ex(x, hermitian=hermitian)
+
+        def solved(x, b, hermitian):
+            ld, pivots, _ = torch.linalg.ldl_factor_ex(x, hermitian=hermitian)
+            return torch.linalg.ldl_solve(ld, pivots, b, hermitian=hermitian)
+
+        torch.manual_seed(0)
+        zeros = torch.tensor([[0.0, 1, 0, 0], [1, 0, 0, 2], [0, 0, 0, 0], [0, 2, 0, 0]])  # without a pivot in column 2
+        for dtype in (torch.float32, torch.float64, torch.complex64, torch.complex128):
+            for shape in ((1, 1), (2, 2), (7, 7), (3, 2, 6, 6), (0, 0), (0, 3, 3)):
+                for hermitian in (False, True):
+                    with self.subTest(dtype=dtype, shape=shape, hermitian=hermitian):
+                        torch._dynamo.reset()
+                        x = torch.randn(shape, dtype=dtype)
+                        x = x * (torch.rand(shape) < 0.7)  # blocks of two rows, too
+                        x = x + (x.mH if hermitian else x.mT)
+                        b = torch.randn(*shape[:-1], 2, dtype=dtype)
+                        ours = torch.compile(factors, backend="dtc", fullgraph=True)(x, hermitian)
+                        for got, want in zip(ours, factors(x, hermitian), strict=True):
+                            torch.testing.assert_close(got, want, rtol=2e-3, atol=2e-3)
+                        got = torch.compile(solved, backend="dtc", fullgraph=True)(x.double() if not x.is_complex() else x.cdouble(), b.double() if not x.is_complex() else b.cdouble(), hermitian)
+                        want = solved(x.double() if not x.is_complex() else x.cdouble(), b.double() if not x.is_complex() else b.cdouble(), hermitian)
+                        torch.testing.assert_close(got, want, rtol=1e-6, atol=1e-6)
+        torch._dynamo.reset()
+        for got, want in zip(torch.compile(factors, backend="dtc")(zeros, False), factors(zeros, False), strict=True):
+            torch.testing.assert_close(got, want)
+
     def test_optimizers_of_lists(self):
         import copy
 

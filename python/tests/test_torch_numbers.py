@@ -112,6 +112,72 @@ class TorchNumbers(unittest.TestCase):
         order = edges.argsort(1)
         self.compare(lambda e: torch.searchsorted(e, torch.tensor([[2.0, 5.0], [8.0, 0.0]]), sorter=order), edges)
 
+    def test_gradients_of_special_values(self):
+        """PyTorch has two kernels of some functions, for vectors and for the elements that remain."""
+        import dtc.torch
+        import torch
+        import torch.nn.functional as F
+
+        inf, nan = float("inf"), float("nan")
+        x = torch.tensor([0, -0.0, 0.5, -0.5, 0.25, 0.75, 1, -1, 2, -2, 3, -3, 20, -20, inf, -inf, nan])
+        zero, one = torch.tensor(0.0), torch.tensor(1.0)
+        cases = {
+            "softshrink": F.softshrink,
+            "softshrink of 0": lambda x: F.softshrink(x, 0.0),
+            "tanhshrink": F.tanhshrink,
+            "softsign": F.softsign,
+            "silu": F.silu,
+            "mish": F.mish,
+            "hardswish": F.hardswish,
+            "logsigmoid": F.logsigmoid,
+            "logit": torch.logit,
+            "clamped logit": lambda x: torch.logit(x, eps=0.25),
+            "smooth_l1": lambda x: F.smooth_l1_loss(x, zero.expand_as(x), reduction="none"),
+            "smooth_l1 of 0": lambda x: F.smooth_l1_loss(x, zero.expand_as(x), reduction="none", beta=0.0),
+            "smooth_l1 of 2": lambda x: F.smooth_l1_loss(x, one.expand_as(x), reduction="none", beta=2.0),
+            "mean of smooth_l1": lambda x: F.smooth_l1_loss(x[:14], one.expand(14)) + 0 * x,
+            "sum of smooth_l1": lambda x: F.smooth_l1_loss(x[:14], one.expand(14), reduction="sum") + 0 * x,
+            "huber": lambda x: F.huber_loss(x, zero.expand_as(x), reduction="none"),
+            "huber of 2": lambda x: F.huber_loss(x, one.expand_as(x), reduction="none", delta=2.0),
+            "l1": lambda x: F.l1_loss(x, zero.expand_as(x), reduction="none"),
+            "mse": lambda x: F.mse_loss(x, zero.expand_as(x), reduction="none"),
+            "kl": lambda x: F.kl_div(x, one.expand_as(x), reduction="none"),
+            "logits": lambda x: F.binary_cross_entropy_with_logits(x, one.expand_as(x), reduction="none"),
+            "sqrt": torch.sqrt,
+            "log1p": torch.log1p,
+            "acos": torch.acos,
+            "atanh": torch.atanh,
+            "sinc": torch.sinc,
+            "xlogy": lambda x: torch.xlogy(x, x),
+            "frac": torch.frac,
+            "nan_to_num": torch.nan_to_num,
+            "fmax": lambda x: torch.fmax(x, zero),
+            "hypot": lambda x: torch.hypot(x, zero.expand_as(x)),
+            "logaddexp": lambda x: torch.logaddexp(x, x),
+        }
+
+        def values(f, x):
+            x = x.clone().requires_grad_()
+            y = f(x)
+            y.backward(torch.ones_like(y))
+            return torch.stack([y.detach(), x.grad])
+
+        def same(a, b):
+            return torch.isclose(a, b, rtol=1e-4, atol=1e-6, equal_nan=True)
+
+        for name, f in cases.items():
+            with self.subTest(name):
+                torch._dynamo.reset()
+                ours = values(torch.compile(f, backend=dtc.torch.backend, fullgraph=True), x)
+                each = torch.cat([values(f, x[i : i + 1]) for i in range(len(x))], 1) if "of smooth" not in name else None
+                whole = values(f, x)
+                if each is None:
+                    each = whole
+                else:
+                    whole = torch.stack([t[::16] for t in values(f, x.repeat_interleave(16))])
+                right = same(ours, each) | same(ours, whole)
+                self.assertTrue(right.all(), f"{x[~right.all(0)]}: {ours[:, ~right.all(0)]}, not {each[:, ~right.all(0)]}")
+
     def test_mean_of_no_targets(self):
         import torch
         import torch.nn.functional as F

@@ -172,7 +172,7 @@ def models(context):
 
 # By parser: its initial corpus, and the maximum input length.
 CORPORA = {"checkpoint": (checkpoints, 2048), "hlo": (audits, 4096), "metrics": (logs, 1024), "ir": (modules, 4096), "mlir": (imports, 4096), "vhlo": (artifacts, 2048), "npy": (npys, 1024), "npz": (npzs, 2048), "package": (packages, 2048), "onnx": (models, 4096), "proto": (protos, 256), "safetensors": (safetensors, 1024),
-           "pt2": (pt2s, 16384),
+           "pt2": (pt2s, 40960),
            "snapshot": (snapshots, 2048), "store": (queries, 256),
            "inputs": (lambda context: words(context, "--input") + words(context, "--data"), 256),
            "pipeline": (lambda context: words(context, "-p"), 256)}

@@ -3,6 +3,8 @@
 #include "aten/Table.h"
 #include "dtc/Ops/Loop.h"
 
+#include <algorithm>
+
 namespace dtc {
 namespace aten::control {
 namespace {
@@ -89,6 +91,30 @@ ImportResults scan(ImportContext& c) {
   if (reverse)
     for (size_t k = starts.size(); k < out.size(); ++k) out[k] = ops::flip(out[k], std::vector<int64_t>{0});
   return out;
+}
+
+// associative_scan(combine, xs, additional): y[0] = x[0], y[i] = combine(y[i - 1], x[i]) along dim 0
+ImportResults associativeScan(ImportContext& c) {
+  const ImportGraphRef combine = c.graph(0);
+  const std::vector<ValueId> xs = operandsAt(c, 1), more = operandsAt(c, 2);
+  const int64_t n = lengthOf(c, xs);
+  std::vector<Expr> heads;
+  for (ValueId x : xs) heads.push_back(sliceOf(c.bound(x), 0, 0, std::min<int64_t>(n, 1)));
+  if (n < 2) return heads;
+  std::vector<ValueId> starts;
+  for (const Expr& head : heads) starts.push_back(withoutDim(head, 0));
+  std::vector<Expr> out = ops::forLoop(
+      c.b, int64_t(1), n, ops::Values(starts), [&](Builder& in, Expr i, std::span<const ValueId> carried) {
+        const std::vector<ValueId> x = elementsAt(in, i, xs);
+        const std::vector<ValueId> y = c.scope.inlined(combine, joined(joined(carried, x), more), in);
+        return joined(y, y);
+      });
+  std::vector<Expr> results;
+  for (size_t k = 0; k < xs.size(); ++k) {
+    const std::vector<ValueId> parts{heads[k], out.at(xs.size() + k)};
+    results.push_back(ops::concat(c.b, ops::Values(parts), 0));
+  }
+  return results;
 }
 
 // map_impl(f, xs, operands)
@@ -179,6 +205,7 @@ const ImportRow kRows[] = {
     {"higher_order.cond", cond},
     {"higher_order.while_loop", whileLoop},
     {"higher_order.scan", scan},
+    {"higher_order.associative_scan", associativeScan},
     {"higher_order.map_impl", map},
     {"higher_order.wrap_with_set_grad_enabled", wrapped},
     {"higher_order.wrap_with_autocast", wrapped},

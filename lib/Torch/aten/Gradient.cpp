@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 namespace dtc {
@@ -97,12 +98,34 @@ ImportResults logSigmoidBackward(ImportContext& c) {
   return gradient(c) * ops::sigmoid(-x);
 }
 
+// 1, or 1 over the number of elements of a mean.
+double meanFactor(ImportContext& c, const Dims& dims) {
+  if (c.integer("reduction") != 1) return 1;
+  return 1 / static_cast<double>(staticDims(c.b, {elementsOf(c.b, dims)})[0]);
+}
+
 ImportResults mseBackward(ImportContext& c) {
   const Expr x = c.tensor("self"), difference = x - c.tensor("target");
-  const double mean = c.integer("reduction") == 1
-                          ? 2 / static_cast<double>(staticDims(c.b, {elementsOf(c.b, difference.dims())})[0])
-                          : 2;
-  return gradient(c) * difference * mean;
+  return gradient(c) * difference * (2 * meanFactor(c, difference.dims()));
+}
+
+// Linear for |x - target| >= beta.
+ImportResults smoothL1Backward(ImportContext& c) {
+  const Expr x = c.tensor("self"), away = x - c.tensor("target");
+  const Expr dy = broadcastTo(gradient(c) * meanFactor(c, away.dims()), away.dims());
+  const double beta = c.real("beta", 1);
+  const Expr below = away <= away.literal(-beta), above = away >= away.literal(beta);
+  const Expr inner = beta == 0 ? away * dy : away * dy / beta;
+  return ops::select(below, -dy, ops::select(above, dy, inner));
+}
+
+ImportResults logitBackward(ImportContext& c) {
+  const Expr x = c.tensor("self"), dy = gradient(c);
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const bool clamped = c.has("eps");
+  const double low = clamped ? c.real("eps") : 0;
+  const Expr outside = (x < x.literal(low)) | (x > x.literal(1 - low));
+  return ops::select(outside, clamped ? 0.0 : nan, dy / (x * (1.0 - x)));
 }
 
 // --- reductions ---
@@ -386,6 +409,8 @@ const ImportRow kRows[] = {
     {"aten.gelu_backward", geluBackward},
     {"aten.log_sigmoid_backward", logSigmoidBackward},
     {"aten.mse_loss_backward", mseBackward},
+    {"aten.smooth_l1_loss_backward", smoothL1Backward},
+    {"aten.logit_backward", logitBackward},
     {"aten._softmax_backward_data", softmaxBackward},
     {"aten._log_softmax_backward_data", logSoftmaxBackward},
     {"aten.nll_loss_backward", nllBackward},

@@ -106,6 +106,9 @@ Expr matrixNorm(ImportContext& c, Expr x, const std::string& word, double order)
   if (word == "nuc") return ops::sum(singularValues(x), {.dims = std::vector<int64_t>{rows(x)}});
   if (!word.empty()) c.fail("has the order '" + word + "'");
   const double p = std::abs(order);
+  const Dims& dims = x.dims();
+  if (order > 0 && std::ranges::any_of(dims.end() - 2, dims.end(), [](Dim d) { return d == Dim(0); }))
+    return filled(c.b, size.dtype(), batchOf(x), 0); // of no elements
   if (p == 2) {
     const Expr s = singularValues(x);
     const std::vector<int64_t> one{static_cast<int64_t>(s.rank()) - 1};

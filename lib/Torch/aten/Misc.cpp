@@ -77,6 +77,26 @@ ImportResults exponential(ImportContext& c) {
   return -ops::log1p(-u) / c.real("lambd", 1);
 }
 
+ImportResults cauchy(ImportContext& c) {
+  const Expr u = uniform(c, c.result().dtype, resultDims(c));
+  return ops::tan((u - 0.5) * std::numbers::pi) * c.real("sigma", 1) + c.real("median", 0);
+}
+
+ImportResults logNormal(ImportContext& c) {
+  const TypeId type = checkedType(c.b, c.result().dtype, resultDims(c));
+  const Expr z = ops::random_normal(seedOf(c), type, ops::Values({}));
+  return ops::exp(z * c.real("std", 2) + c.real("mean", 1));
+}
+
+// The number of trials up to the first success.
+ImportResults geometric(ImportContext& c) {
+  const DType d = c.result().dtype, drawn = isFloat(d) ? d : DType::F32;
+  const double p = c.real("p");
+  if (p == 1) return filled(c.b, d, resultDims(c), 1);
+  const Expr trials = ops::ceil(ops::log1p(-uniform(c, drawn, resultDims(c))) / std::log1p(-p));
+  return ops::max(trials, 1.0).as(d);
+}
+
 ImportResults dropout(ImportContext& c) {
   const Expr x = c.tensor(c.has("input") ? "input" : "self"); // dropout_
   const bool training = c.flag("train", false);
@@ -88,10 +108,24 @@ ImportResults dropout(ImportContext& c) {
   return {ops::select(mask, x * (p < 1 ? 1 / (1 - p) : 0), 0.0), mask};
 }
 
-ImportResults evaluatedDropout(ImportContext& c) { // alpha_dropout, feature_dropout
-  if (c.flag("train", false) && c.real("p") > 0)
-    c.fail("drops by random numbers of PyTorch: export model.eval()");
-  return c.tensor(c.has("input") ? "input" : "self");
+// alpha_dropout, feature_dropout and feature_alpha_dropout: features are dropped as a whole, and the alpha forms keep
+// mean and variance of what selu returns.
+ImportResults dropoutOfKind(ImportContext& c) {
+  const Expr x = c.tensor(c.has("input") ? "input" : "self");
+  const double p = c.real("p", 0.5);
+  if (!c.flag("train", false) || p == 0) return x;
+  Dims dims = x.dims();
+  if (c.node.target.find("feature_") != std::string::npos) {
+    if (x.rank() < 2) c.fail("has an operand of rank " + std::to_string(x.rank()));
+    std::fill(dims.begin() + 2, dims.end(), Dim(1));
+  }
+  const Expr drawn = uniform(c, DType::F32, dims) >= p, kept = broadcastTo(drawn, x.dims());
+  if (p == 1) return x * kept.as(x.dtype()); // NaN and infinity become NaN
+  if (c.node.target.find("alpha_") == std::string::npos) return x * kept.as(x.dtype()) / (1 - p);
+  constexpr double kAlpha = 1.7580993408473766; // that of selu times its scale
+  const double scale = 1 / std::sqrt((kAlpha * kAlpha * p + 1) * (1 - p)), offset = kAlpha * scale * p;
+  const Expr dropped = filled(c.b, x.dtype(), x.dims(), offset - kAlpha * scale);
+  return ops::select(kept, x * scale + offset, dropped);
 }
 
 ImportResults dropoutBackward(ImportContext& c) {
@@ -462,12 +496,15 @@ const ImportRow kRows[] = {
     {"aten.randperm", randperm},
     {"aten.multinomial", multinomial},
     {"aten.exponential", exponential},
+    {"aten.cauchy", cauchy},
+    {"aten.log_normal", logNormal},
+    {"aten.geometric", geometric},
     {"aten.dropout", dropout},
     {"aten.native_dropout", dropout},
     {"aten.native_dropout_backward", dropoutBackward},
-    {"aten.alpha_dropout", evaluatedDropout},
-    {"aten.feature_dropout", evaluatedDropout},
-    {"aten.feature_alpha_dropout", evaluatedDropout},
+    {"aten.alpha_dropout", dropoutOfKind},
+    {"aten.feature_dropout", dropoutOfKind},
+    {"aten.feature_alpha_dropout", dropoutOfKind},
     {"aten.rrelu", rrelu},
     {"aten.rrelu_with_noise", rrelu},
     {"aten.rrelu_with_noise_functional", rrelu},

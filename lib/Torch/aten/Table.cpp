@@ -21,7 +21,7 @@ const RowMap& rowMap() {
           torchEigenRows(),     torchPairRows(),      torchBagRows(),      torchFourierRows(),
           torchMiscRows(),      torchRecurrentRows(), torchBackwardRows(), torchDistributedRows(),
           torchBesselRows(),    torchSegmentRows(),   torchSignalRows(),   torchAttentionRows(),
-          torchQuantizeRows()})
+          torchQuantizeRows(),  torchLdlRows()})
       for (const ImportRow& row : rows) out.emplace(row.target, &row);
     return out;
   }();
@@ -158,20 +158,10 @@ std::string remarkOnSize(const ImportNode& node) {
   return "";
 }
 
-// Whose factors are those of one algorithm, which dtc does not have.
-std::string remarkOnFactors(const ImportNode& node) {
-  if (!node.target.starts_with("aten.linalg_ldl_")) return "";
-  return ": dtc does not have the pivots of Bunch and Kaufman, which its factors depend on; "
-         "torch.linalg.lu_factor, solve and eigh import";
-}
-
 std::string remarkOn(const ImportNode& node) {
-  if (std::string remark = remarkOnFactors(node); !remark.empty()) return remark;
   if (std::string remark = remarkOnSize(node); !remark.empty()) return remark;
   if (node.target.starts_with("torch._functorch."))
     return ": it is part of torch.vmap, which program.run_decompositions({}) writes with aten ops";
-  if (node.target == "higher_order.associative_scan")
-    return ": combine_mode=\"generic\" and program.run_decompositions({}) write it with aten ops";
   if (!node.target.starts_with("aten.") && !node.target.starts_with("prims."))
     return ": it is not one of PyTorch's own; write it with aten ops";
   return ": it has no counterpart yet; program.run_decompositions() may express it in others";
@@ -179,15 +169,13 @@ std::string remarkOn(const ImportNode& node) {
 
 // A captured program has no other form, but what calls the op can be left to PyTorch.
 std::string remarkOnCaptured(const ImportNode& node) {
-  std::string remark = remarkOnFactors(node);
-  if (remark.empty()) remark = remarkOnSize(node);
+  const std::string remark = remarkOnSize(node);
   return (remark.empty() ? ": dtc cannot compile it" : remark) +
          "; torch.compiler.disable leaves the function that calls it to PyTorch";
 }
 
 std::string remarkOnPlanned(const ImportNode& node) {
   if (std::string remark = remarkOnSize(node); !remark.empty()) return remark;
-  if (std::string remark = remarkOnFactors(node); !remark.empty()) return remark;
   return ": it has no counterpart yet; the model may express it in other ops";
 }
 

@@ -36,6 +36,7 @@ using ImportRows = std::span<const ImportRow>;
 [[nodiscard]] ImportRows torchControlRows();
 [[nodiscard]] ImportRows torchLinalgRows();
 [[nodiscard]] ImportRows torchLuRows();
+[[nodiscard]] ImportRows torchLdlRows();
 [[nodiscard]] ImportRows torchEigenRows();
 [[nodiscard]] ImportRows torchPairRows();
 [[nodiscard]] ImportRows torchBagRows();
