@@ -193,6 +193,51 @@ class TorchExport(unittest.TestCase):
         x = torch.eye(3) * 4
         torch.testing.assert_close(dtc.compile(torch.export.export(model, (x,)).run_decompositions())(x), torch.eye(3) * 2)
 
+    def test_dtypes_that_are_promoted(self):
+        """Ops of integers that return floats, ops of booleans, and ops of complex numbers that return real ones."""
+        import torch
+        import torch.nn.functional as F
+
+        i, j = torch.randint(-5, 5, (4, 6)), torch.randint(-5, 5, (4, 6))
+        p, q = torch.rand(4, 6) < 0.5, torch.rand(4, 6) < 0.5
+        z, w = (torch.randn(4, 4, dtype=torch.cfloat) for _ in range(2))
+        rows, sign = torch.tensor([2, 0]), torch.tensor([1, -1, 1, -1])
+        cases = [
+            (lambda i, j: F.margin_ranking_loss(i, j, torch.ones_like(i)), i, j),
+            (lambda i, j: F.cosine_embedding_loss(i, j, sign), i, j),
+            (F.triplet_margin_loss, i, j, i + 1),
+            (F.pairwise_distance, i, j),
+            (F.poisson_nll_loss, i, j.abs()),
+            (lambda i: torch.gradient(i, dim=1)[0], i),
+            (torch.digamma, i),
+            (torch.digamma, torch.tensor([0.0, -0.0, -1.0, 2.5])),
+            (lambda i: F.avg_pool2d(i[None], 2, divisor_override=3), i),
+            (lambda p, q: p.scatter(0, torch.zeros(1, 6, dtype=torch.long), q), p, q),
+            (lambda p, q: p.index_copy(0, rows, q[:2]), p, q),
+            (lambda p: p.index_fill(0, rows, True), p),
+            (lambda p, q: p.index_add(0, rows, q[:2]), p, q),
+            (lambda p, q: p.as_strided_scatter(q[:2, :2], (2, 2), (1, 3)), p, q),
+            (lambda p: p.sum_to_size(1, 6), p),
+            (F.l1_loss, z, w),
+            (torch.dist, z, w),
+            (torch.linalg.inv, z),
+            (torch.linalg.slogdet, z),
+            (torch.logdet, z),
+            (torch.linalg.pinv, z[:, :3]),
+            (torch.linalg.lu, z),
+            (lambda z: torch.linalg.matrix_power(z, 3), z),
+            (torch.linalg.matrix_norm, z[:0]),
+            (lambda z: torch.linalg.norm(z, 1), z[:0]),
+            (lambda z: torch.istft(torch.cat([z, w, z[:2]]), 10), z),
+        ]
+        for number, (f, *tensors) in enumerate(cases):
+            with self.subTest(number=number):
+                model = type("Model", (torch.nn.Module,), {"forward": lambda self, *x, f=f: f(*x)})()
+                got = dtc.compile(torch.export.export(model, tuple(tensors), strict=False))(*tensors)
+                want = f(*tensors)
+                for a, b in zip(*((t if isinstance(t, (tuple, list)) else [t]) for t in (got, want)), strict=True):
+                    torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4, equal_nan=True)
+
     def test_distributions(self):
         """Random numbers are not those of PyTorch, but of the same distributions."""
         import torch

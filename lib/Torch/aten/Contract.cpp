@@ -1,5 +1,6 @@
 // Matrix products, convolutions.
 #include "aten/Aten.h"
+#include "aten/Matrices.h"
 #include "aten/Table.h"
 
 #include <algorithm>
@@ -300,7 +301,7 @@ ImportResults matrixPower(ImportContext& c) {
   if (n < 0) {
     const Dim k = x.dims().back();
     const auto f = ops::lu(x);
-    const Expr identity = broadcastTo(ops::eye(c.b, checkedType(c.b, x.dtype(), {k, k})), x.dims());
+    const Expr identity = broadcastTo(linalg::eye(c.b, x.dtype(), {k, k}), x.dims());
     const auto last = static_cast<int64_t>(x.rank()) - 1;
     const Expr rows = ops::gather(identity, broadcastTo(withDim(f[2], last), x.dims()), {.dim = last - 1});
     x = ops::triangular_solve(f[0], ops::triangular_solve(f[0], rows, {.lower = true, .unit_diagonal = true}),
@@ -309,7 +310,7 @@ ImportResults matrixPower(ImportContext& c) {
   }
   if (n == 0) {
     const Dim k = x.dims().back();
-    return broadcastTo(ops::eye(c.b, checkedType(c.b, x.dtype(), {k, k})), x.dims());
+    return broadcastTo(linalg::eye(c.b, x.dtype(), {k, k}), x.dims());
   }
   Expr square = x, out;
   for (; n > 0; n >>= 1) {

@@ -1,5 +1,6 @@
 // Tensors from numbers.
 #include "aten/Aten.h"
+#include "aten/Matrices.h"
 #include "aten/Table.h"
 
 #include <cmath>
@@ -75,9 +76,7 @@ ImportResults logspace(ImportContext& c) {
   return constantOf(c.b, t).as(type.dtype);
 }
 
-ImportResults eye(ImportContext& c) {
-  return ops::eye(c.b, checkedType(c.b, c.result().dtype, resultDims(c)));
-}
+ImportResults eye(ImportContext& c) { return linalg::eye(c.b, c.result().dtype, resultDims(c)); }
 
 ImportResults scalarTensor(ImportContext& c) { return tensorOf(in(c, "s")); }
 

@@ -138,7 +138,7 @@ ImportResults index(ImportContext& c) {
 // A change of x by updates, as in f(x, updates, reduce). Booleans: a sum is "or", a product "and".
 Expr reducedInto(Expr x, Expr updates, std::string_view reduce,
                  const std::function<Expr(Expr, Expr, std::string_view)>& f) {
-  if (!isBool(x.dtype()) || reduce == "set") return f(x, updates, reduce);
+  if (!isBool(x.dtype())) return f(x, updates, reduce);
   const std::string_view order = reduce == "sum" ? "max" : reduce == "prod" ? "min" : reduce;
   return f(x.as(DType::U8), updates.as(DType::U8), order).as(DType::Bool);
 }
@@ -299,7 +299,10 @@ ImportResults indexAdd(ImportContext& c) {
   const Expr given = c.tensor("self"), x = withRank(given, 1);
   const int64_t d = dimOf(c.b, c.integer("dim"), x.rank());
   Expr u = withRank(c.tensor("source").as(x.dtype()), 1);
-  if (c.has("alpha")) u = u * in(c, "alpha", x.dtype());
+  if (c.has("alpha")) {
+    const Expr alpha = in(c, "alpha", x.dtype());
+    u = isBool(x.dtype()) ? u & alpha : u * alpha;
+  }
   return reshapeTo(sliceUpdates(c, x, c.tensor("index"), u, d, "sum"), given.dims());
 }
 

@@ -195,10 +195,10 @@ Expr significant(ImportContext& c, Expr a, Expr s) {
 ImportResults pinv(ImportContext& c) {
   Expr a = matrixOf(c);
   if (c.flag("hermitian", false)) a = ops::tril(a) + adjoint(ops::tril(a, {.diagonal = -1}));
-  if (isComplex(a.dtype())) c.fail("has a complex matrix");
   const auto [s, u, vh] = ops::svd(a);
-  const Expr inverse = ops::select(significant(c, a, s), 1.0 / s, 0.0);
-  return ops::matmul(adjoint(vh) * withDim(inverse, rows(u)), adjoint(u));
+  const Expr inverse = ops::select(significant(c, a, s), 1.0 / s, 0.0).as(a.dtype());
+  const Expr scaled = adjoint(vh) * withDim(inverse, rows(u));
+  return ops::matmul(scaled, adjoint(u));
 }
 
 ImportResults matrixRank(ImportContext& c) {
@@ -270,12 +270,16 @@ ImportResults matrixExp(ImportContext& c) {
 ImportResults polarFactors(ImportContext& c) {
   const Expr a = matrixOf(c);
   const auto [s, u, vh] = ops::svd(a);
-  return {ops::matmul(u, vh), ops::matmul(adjoint(vh) * withDim(s, rows(vh)), vh)};
+  const Expr scaled = adjoint(vh) * withDim(s, rows(vh)).as(a.dtype());
+  const Expr unitary = ops::matmul(u, vh);
+  return {unitary, ops::matmul(scaled, vh)};
 }
 
 ImportResults squareRoot(ImportContext& c) { // of a positive matrix
   const auto [values, vectors] = ops::eigh(matrixOf(c));
-  return ops::matmul(vectors * withDim(ops::sqrt(ops::max(values, 0.0)), rows(vectors)), adjoint(vectors));
+  const Expr roots = withDim(ops::sqrt(ops::max(values, 0.0)), rows(vectors));
+  const Expr scaled = vectors * roots.as(vectors.dtype());
+  return ops::matmul(scaled, adjoint(vectors));
 }
 
 // Q x, x Q or their transposes, for the Q of geqrf.

@@ -26,20 +26,21 @@ struct Pair {
   Expr x, target;
 };
 
-Pair operands(ImportContext& c) {
-  const DType d = c.result().dtype;
+Pair operands(ImportContext& c, DType d) {
   const Expr x = in(c, "self", d), y = in(c, "target", d);
   const Dims dims = broadcastDims(c.b, x.dims(), y.dims());
   return {broadcastTo(x, dims), broadcastTo(y, dims)};
 }
+
+Pair operands(ImportContext& c) { return operands(c, c.result().dtype); }
 
 ImportResults mseLoss(ImportContext& c) {
   const auto [x, y] = operands(c);
   return reduced(c, ops::square(x - y));
 }
 
-ImportResults l1Loss(ImportContext& c) {
-  const auto [x, y] = operands(c);
+ImportResults l1Loss(ImportContext& c) { // also of complex numbers
+  const auto [x, y] = operands(c, floatOf(promoted(c, {"self", "target"})));
   return reduced(c, ops::abs(x - y));
 }
 
@@ -101,7 +102,8 @@ ImportResults softMargin(ImportContext& c) {
 }
 
 ImportResults marginRanking(ImportContext& c) {
-  const Expr a = c.tensor("input1"), b = c.tensor("input2"), y = c.tensor("target").as(a.dtype());
+  const DType d = c.result().dtype; // a float, also of integers
+  const Expr a = in(c, "input1", d), b = in(c, "input2", d), y = in(c, "target", d);
   const Expr loss = -y * (a - b) + c.real("margin", 0);
   return reduced(c, ops::relu(loss));
 }
@@ -132,7 +134,8 @@ ImportResults cosineSimilarity(ImportContext& c) {
 }
 
 ImportResults cosineEmbedding(ImportContext& c) {
-  const Expr a = c.tensor("input1"), b = c.tensor("input2"), y = c.tensor("target");
+  const DType d = c.result().dtype;
+  const Expr a = in(c, "input1", d), b = in(c, "input2", d), y = c.tensor("target");
   const std::vector<int64_t> over{static_cast<int64_t>(a.rank()) - 1};
   constexpr double eps = 1e-12;
   const Expr product = ops::sum(a * b, {.dims = over});
@@ -152,12 +155,14 @@ Expr pairNorm(Expr a, Expr b, double p, double eps, bool keep) {
 }
 
 ImportResults pairwiseDistance(ImportContext& c) {
-  return pairNorm(c.tensor("x1"), c.tensor("x2"), c.real("p", 2), c.real("eps", 1e-6),
-                  c.flag("keepdim", false));
+  const DType d = c.result().dtype;
+  const Expr a = in(c, "x1", d), b = in(c, "x2", d);
+  return pairNorm(a, b, c.real("p", 2), c.real("eps", 1e-6), c.flag("keepdim", false));
 }
 
 ImportResults tripletMargin(ImportContext& c) {
-  const Expr a = c.tensor("anchor"), p = c.tensor("positive"), n = c.tensor("negative");
+  const DType d = c.result().dtype;
+  const Expr a = in(c, "anchor", d), p = in(c, "positive", d), n = in(c, "negative", d);
   const double power = c.real("p", 2), eps = c.real("eps", 1e-6);
   const Expr near = pairNorm(a, p, power, eps, false);
   Expr far = pairNorm(a, n, power, eps, false);
@@ -166,7 +171,8 @@ ImportResults tripletMargin(ImportContext& c) {
 }
 
 ImportResults poissonNll(ImportContext& c) {
-  const Expr x = c.tensor("input"), y = c.tensor("target");
+  const DType d = c.result().dtype;
+  const Expr x = in(c, "input", d), y = in(c, "target", d);
   Expr loss;
   if (c.flag("log_input", true))
     loss = ops::exp(x) - y * x;

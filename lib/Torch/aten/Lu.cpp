@@ -93,9 +93,10 @@ Parts unpacked(ImportContext& c, Expr lu, Expr permutation) {
   const int64_t m = staticDims(c.b, {rowCount(lu)})[0], n = staticDims(c.b, {columnCount(lu)})[0],
                 k = std::min(m, n);
   const Expr lower = sliceOf(ops::tril(lu, {.diagonal = -1}), columns(lu), 0, k);
-  const Expr ones = ops::eye(c.b, checkedType(c.b, lu.dtype(), {m, k}));
+  const Expr ones = eye(c.b, lu.dtype(), {m, k});
   const Expr upper = sliceOf(ops::triu(lu), rows(lu), 0, k);
-  const Expr p = transposed(ops::one_hot(permutation, {.depth = m, .dtype = lu.dtype()}));
+  const Expr p =
+      transposed(ops::one_hot(permutation, {.depth = m, .dtype = partType(lu.dtype())})).as(lu.dtype());
   return {p, lower + broadcastTo(ones, lower.dims()), upper};
 }
 
@@ -158,7 +159,7 @@ ImportResults luSolve(ImportContext& c) {
 }
 
 struct Determinant {
-  Expr sign, logarithm, value; // of real matrices
+  Expr sign, logarithm, value;
   Expr lu, pivots;
 };
 
@@ -169,7 +170,8 @@ Determinant determinant(ImportContext& c) {
   Dims flat = batchOf(a);
   flat.emplace_back(n * n);
   if (n == 0) {
-    const Expr one = filled(c.b, a.dtype(), batchOf(a), 1), zero = filled(c.b, a.dtype(), batchOf(a), 0);
+    const Expr one = filled(c.b, a.dtype(), batchOf(a), 1),
+               zero = filled(c.b, partType(a.dtype()), batchOf(a), 0);
     return {one, zero, one, f[0], f[1]};
   }
   const auto last = static_cast<int64_t>(flat.size()) - 1;
@@ -182,9 +184,12 @@ Determinant determinant(ImportContext& c) {
   Determinant d;
   d.value = ops::prod(diagonal, {.dims = over}) * parity;
   d.lu = f[0], d.pivots = f[1];
-  if (isComplex(a.dtype())) return d;
-  d.sign = ops::prod(ops::sign(diagonal), {.dims = over}) * parity;
-  d.logarithm = ops::sum(ops::log(ops::abs(diagonal)), {.dims = over});
+  const Expr sizes = ops::abs(diagonal);
+  d.logarithm = ops::sum(ops::log(sizes), {.dims = over});
+  const bool complex = isComplex(a.dtype());
+  const Expr signs =
+      complex ? diagonal / ops::select(ops::eq(sizes, 0.0), 1.0, sizes).as(a.dtype()) : ops::sign(diagonal);
+  d.sign = ops::prod(signs, {.dims = over}) * parity;
   return d;
 }
 
@@ -196,13 +201,15 @@ ImportResults det(ImportContext& c) {
 
 ImportResults slogdet(ImportContext& c) {
   const Determinant d = determinant(c);
-  if (!d.sign.valid()) c.fail("has a complex matrix");
   return {d.sign, d.logarithm, d.lu, d.pivots + 1};
 }
 
 ImportResults logdet(ImportContext& c) {
   const Determinant d = determinant(c);
-  if (!d.sign.valid()) c.fail("has a complex matrix");
+  if (isComplex(d.sign.dtype())) {
+    const Expr y = ops::imag(d.sign);
+    return ops::complex(d.logarithm, ops::atan2(y, ops::real(d.sign)));
+  }
   return ops::select(d.sign < 0.0, std::numeric_limits<double>::quiet_NaN(), d.logarithm);
 }
 

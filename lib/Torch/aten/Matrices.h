@@ -17,10 +17,15 @@ inline Dim columnCount(Expr x) { return x.dims().at(x.rank() - 1); }
 inline Expr transposed(Expr x) { return swapped(x, rows(x), columns(x)); }
 inline Expr adjoint(Expr x) { return isComplex(x.dtype()) ? ops::conj(transposed(x)) : transposed(x); }
 
+inline Expr eye(Builder& b, DType d, const Dims& dims) {
+  const Expr ones = ops::eye(b, checkedType(b, partType(d), dims));
+  return isComplex(d) ? ones.as(d) : ones;
+}
+
 inline Expr identity(Builder& b, DType d, Dim n, const Dims& batch) {
   Dims dims = batch;
   dims.push_back(n), dims.push_back(n);
-  return broadcastTo(ops::eye(b, checkedType(b, d, {n, n})), dims);
+  return broadcastTo(eye(b, d, {n, n}), dims);
 }
 
 inline Dims batchOf(Expr x) { return {x.dims().begin(), x.dims().end() - 2}; }

@@ -129,7 +129,7 @@ ImportResults dropoutOfKind(ImportContext& c) {
 }
 
 ImportResults dropoutBackward(ImportContext& c) {
-  const Expr dy = c.tensor("grad_output");
+  const Expr dy = in(c, "grad_output", c.result().dtype);
   return dy * c.tensor("mask").as(dy.dtype()) * c.real("scale");
 }
 
@@ -189,7 +189,7 @@ ImportResults isreal(ImportContext& c) {
 // --- shapes ---
 
 ImportResults sumToSize(ImportContext& c) {
-  const Expr x = c.tensor("self");
+  const Expr x = in(c, "self"); // i64 of booleans
   const Dims out = resultDims(c);
   std::vector<int64_t> over;
   for (size_t i = 0; i < x.rank(); ++i) {

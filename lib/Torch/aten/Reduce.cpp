@@ -201,7 +201,8 @@ ImportResults countNonzero(ImportContext& c) {
 
 // dist: the norm of a difference
 ImportResults dist(ImportContext& c) {
-  const Expr a = in(c, "self"), b = in(c, "other");
+  const DType d = floatOf(promoted(c, {"self", "other"}));
+  const Expr a = in(c, "self", d), b = in(c, "other", d);
   const Expr difference = a - b;
   return normOf(difference, c.real("p", 2),
                 difference.rank() ? allDims(difference.rank()) : std::vector<int64_t>{}, false);

@@ -67,9 +67,11 @@ ImportResults istft(ImportContext& c) {
   const bool complex = c.flag("return_complex", false), oneSided = c.flag("onesided", shape[1] != n);
   if (shape[1] != (oneSided ? n / 2 + 1 : n)) c.fail("has frequencies of another size");
   const double root = c.flag("normalized", false) ? std::sqrt(static_cast<double>(n)) : 1;
+  const bool half = !complex && !oneSided; // a real result comes from the first half of the frequencies
+  if (half) z = sliceOf(z, 2, 0, n / 2 + 1);
   const Expr re = ops::real(z);
   ComplexParts y{re, ops::imag(z)};
-  if (oneSided) y = wholeSpectrum(y, 2, n);
+  if (oneSided || half) y = wholeSpectrum(y, 2, n);
   y = fourierTransform(y, 2, true, root / static_cast<double>(n));
   Expr frames = y.re;
   if (complex) frames = ops::complex(y.re, y.im);
@@ -160,7 +162,7 @@ Expr differences(ImportContext& c, Expr x, int64_t d, const Spacing& s, int64_t 
 }
 
 ImportResults gradient(ImportContext& c) {
-  const Expr x = c.tensor("self");
+  const Expr x = in(c, "self", c.result().dtype); // a float, also of integers
   const std::vector<int64_t> d = dims(c, "dim", x.rank());
   std::vector<Spacing> spacing(d.size());
   if (c.is<std::vector<ImportValueRef>>("spacing")) {

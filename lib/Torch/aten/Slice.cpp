@@ -336,8 +336,9 @@ ImportResults asStrided(ImportContext& c) {
 }
 ImportResults asStridedScatter(ImportContext& c) {
   const Strided s = strided(c);
-  const Expr u = reshapeTo(c.tensor("src").as(s.flat.dtype()), s.places.dims());
-  const Expr written = ops::scatter(s.flat, s.places, u, {.dim = 0, .reduce = "set"});
+  const DType d = s.flat.dtype(), moved = isBool(d) ? DType::U8 : d;
+  const Expr u = reshapeTo(c.tensor("src").as(d), s.places.dims()).as(moved), flat = s.flat.as(moved);
+  const Expr written = ops::scatter(flat, s.places, u, {.dim = 0, .reduce = "set"}).as(d);
   std::vector<int64_t> back(s.order.size());
   for (size_t i = 0; i < back.size(); ++i) back[static_cast<size_t>(s.order[i])] = static_cast<int64_t>(i);
   return permuted(reshapeTo(written, s.memory.dims()), back);

@@ -100,8 +100,11 @@ ImportResults zeta(ImportContext& c) {
   return ops::zeta(broadcastTo(s, dims), broadcastTo(q, dims));
 }
 
-// With PyTorch's limits at the pole 0: -inf from above, at -0 inf from below.
-Expr digammaOf(Expr x) { return ops::select(ops::eq(x, 0.0), -1.0 / x, ops::digamma(x)); }
+// At 0, where chlo.digamma is NaN, PyTorch has the limit from the side of the zero's sign.
+Expr digammaOf(Expr x) {
+  const Expr limit = -1.0 / x, y = ops::digamma(x);
+  return ops::select(ops::eq(x, 0.0), limit, y);
+}
 ImportResults digamma(ImportContext& c) { return digammaOf(self(c)); }
 
 ImportResults polygamma(ImportContext& c) {
@@ -257,8 +260,8 @@ const ImportRow kRows[] = {
     {"aten.special_i1", i1},
     {"aten.special_i1e", i1e},
     {"aten.special_zeta", zeta},
-    {"aten.polygamma", polygamma},
     {"aten.digamma", digamma},
+    {"aten.polygamma", polygamma},
     {"aten.special_polygamma", polygamma},
     {"aten.mvlgamma", mvlgamma},
     {"aten.special_multigammaln", mvlgamma},

@@ -69,9 +69,13 @@ ImportResults avgPool(ImportContext& c) {
     low[i + 2] = padding[i], high[i + 2] = (o - 1) * stride[i] + window[i] - n - padding[i];
     elements *= static_cast<double>(window[i]);
   }
-  const Expr wide = ops::pad(p.x, {.value = c.literal(0.0, p.x.dtype()), .low = low, .high = high});
-  return unpooled(p, ops::avg_pool(wide, {.window = window, .stride = stride}) *
-                         (elements / c.real("divisor_override")));
+  const bool real = isFloat(p.x.dtype()); // the sums of integers are divided once, too
+  const Expr x = real ? p.x : p.x.as(DType::F64);
+  const Expr wide = ops::pad(x, {.value = c.literal(0.0, x.dtype()), .low = low, .high = high});
+  const Expr mean = ops::avg_pool(wide, {.window = window, .stride = stride});
+  if (real) return unpooled(p, mean * (elements / c.real("divisor_override")));
+  const Expr sum = ops::round(mean * elements);
+  return unpooled(p, ops::trunc(sum / c.real("divisor_override")).as(p.x.dtype()));
 }
 
 ImportResults lpPool(ImportContext& c) {
