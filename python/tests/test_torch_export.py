@@ -220,10 +220,18 @@ class TorchExport(unittest.TestCase):
             (lambda p: p.sum_to_size(1, 6), p),
             (F.l1_loss, z, w),
             (torch.dist, z, w),
+            (F.pairwise_distance, z, w),
+            (F.triplet_margin_loss, z, w, z + 1),
+            (torch.exp2, z),
+            (F.silu, z),
+            (lambda z: torch.renorm(z, 2, 0, 1.0), z),
             (torch.linalg.inv, z),
             (torch.linalg.slogdet, z),
             (torch.logdet, z),
             (torch.linalg.pinv, z[:, :3]),
+            (lambda z: torch.linalg.pinv(z, hermitian=True), z),
+            (lambda z: z.to(torch.float64), z),
+            (lambda z: torch.softmax(z, 0, dtype=torch.float64), z),
             (torch.linalg.lu, z),
             (lambda z: torch.linalg.matrix_power(z, 3), z),
             (torch.linalg.matrix_norm, z[:0]),
@@ -267,6 +275,9 @@ class TorchExport(unittest.TestCase):
         whole = drawn(lambda x: F.dropout1d(torch.ones_like(x), 0.25, True))
         self.assertTrue(torch.equal(whole[..., 0], whole[..., 1]))
         self.assertEqual(set(whole.flatten().tolist()), {0.0, torch.tensor(1 / 0.75).item()})
+        z = drawn(lambda x: torch.randn(x.shape, dtype=torch.cfloat))
+        self.assertAlmostEqual(z.abs().pow(2).mean().item(), 1, delta=0.02)
+        self.assertAlmostEqual((z.real * z.imag).mean().item(), 0, delta=0.01)
         self.assertAlmostEqual(drawn(lambda x: F.alpha_dropout(x, 0.5, True)).std().item(), 1, delta=0.02)
         self.assertEqual(drawn(lambda x: F.alpha_dropout(torch.ones_like(x), 1.0, True)).abs().max().item(), 0)
 

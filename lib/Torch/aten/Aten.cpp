@@ -14,10 +14,7 @@ Expr in(const ImportContext& c, ArgumentKey key, DType dtype) {
   }
   if (a && std::holds_alternative<bool>(*a)) return c.literal(std::get<bool>(*a) ? 1.0 : 0.0, dtype);
   if (a && std::holds_alternative<double>(*a)) return c.literal(std::get<double>(*a), dtype);
-  const Expr x = c.tensor(key);
-  if (isComplex(x.dtype()) && !isComplex(dtype) && !isBool(dtype))
-    c.fail("has a complex operand, but its row takes real ones");
-  return converted(x, dtype);
+  return converted(c.tensor(key), dtype);
 }
 
 Expr converted(Expr x, DType d) {

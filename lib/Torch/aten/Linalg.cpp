@@ -194,7 +194,13 @@ Expr significant(ImportContext& c, Expr a, Expr s) {
 
 ImportResults pinv(ImportContext& c) {
   Expr a = matrixOf(c);
-  if (c.flag("hermitian", false)) a = ops::tril(a) + adjoint(ops::tril(a, {.diagonal = -1}));
+  if (c.flag("hermitian", false)) {
+    const Expr strict = ops::tril(a, {.diagonal = -1});
+    Expr diagonal = ops::tril(a) - strict; // whose imaginary parts do not count
+    if (isComplex(a.dtype())) diagonal = ops::complex(ops::real(diagonal), 0.0);
+    const Expr lower = strict + diagonal;
+    a = lower + adjoint(strict);
+  }
   const auto [s, u, vh] = ops::svd(a);
   const Expr inverse = ops::select(significant(c, a, s), 1.0 / s, 0.0).as(a.dtype());
   const Expr scaled = adjoint(vh) * withDim(inverse, rows(u));

@@ -149,19 +149,20 @@ ImportResults cosineEmbedding(ImportContext& c) {
 }
 
 Expr pairNorm(Expr a, Expr b, double p, double eps, bool keep) {
-  const Expr away = a - b + eps;
+  const Expr difference = a - b + eps;
+  const Expr away = isComplex(difference.dtype()) ? ops::abs(difference) : difference;
   const std::vector<int64_t> over{static_cast<int64_t>(away.rank()) - 1};
   return ops::norm(away, {.dims = over, .keepdim = keep, .p = p});
 }
 
 ImportResults pairwiseDistance(ImportContext& c) {
-  const DType d = c.result().dtype;
+  const DType d = floatOf(promoted(c, {"x1", "x2"}));
   const Expr a = in(c, "x1", d), b = in(c, "x2", d);
   return pairNorm(a, b, c.real("p", 2), c.real("eps", 1e-6), c.flag("keepdim", false));
 }
 
 ImportResults tripletMargin(ImportContext& c) {
-  const DType d = c.result().dtype;
+  const DType d = floatOf(promoted(c, {"anchor", "positive", "negative"}));
   const Expr a = in(c, "anchor", d), p = in(c, "positive", d), n = in(c, "negative", d);
   const double power = c.real("p", 2), eps = c.real("eps", 1e-6);
   const Expr near = pairNorm(a, p, power, eps, false);

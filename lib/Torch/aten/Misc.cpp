@@ -22,19 +22,40 @@ Expr uniform(ImportContext& c, DType d, const Dims& dims, double low = 0, double
                              {.low = low, .high = high});
 }
 
-ImportResults rand(ImportContext& c) { return uniform(c, c.result().dtype, resultDims(c)); }
+// The parts of complex numbers are two draws of one array.
+Expr ofParts(const Expr& drawn) {
+  const Expr re = withoutDim(sliceOf(drawn, 0, 0, 1), 0);
+  return ops::complex(re, withoutDim(sliceOf(drawn, 0, 1, 2), 0));
+}
+Dims withParts(Dims dims) {
+  dims.insert(dims.begin(), Dim(2));
+  return dims;
+}
+
+Expr uniformOfResult(ImportContext& c, double low, double high) {
+  const DType d = c.result().dtype;
+  if (!isComplex(d)) return uniform(c, d, resultDims(c), low, high);
+  return ofParts(uniform(c, partType(d), withParts(resultDims(c)), low, high));
+}
+
+// Complex numbers have a variance of 1, too.
+Expr normalOfResult(ImportContext& c) {
+  const DType d = c.result().dtype;
+  const Dims dims = isComplex(d) ? withParts(resultDims(c)) : resultDims(c);
+  const Expr z = ops::random_normal(seedOf(c), checkedType(c.b, partType(d), dims), ops::Values({}));
+  return isComplex(d) ? ofParts(z * (std::numbers::sqrt2 / 2)) : z;
+}
+
+ImportResults rand(ImportContext& c) { return uniformOfResult(c, 0, 1); }
 
 ImportResults uniformBetween(ImportContext& c) {
-  return uniform(c, c.result().dtype, resultDims(c), c.real("from", 0), c.real("to", 1));
+  return uniformOfResult(c, c.real("from", 0), c.real("to", 1));
 }
 
-ImportResults randn(ImportContext& c) {
-  return ops::random_normal(seedOf(c), checkedType(c.b, c.result().dtype, resultDims(c)), ops::Values({}));
-}
+ImportResults randn(ImportContext& c) { return normalOfResult(c); }
 
 ImportResults normal(ImportContext& c) {
-  const Expr z =
-      ops::random_normal(seedOf(c), checkedType(c.b, c.result().dtype, resultDims(c)), ops::Values({}));
+  const Expr z = normalOfResult(c);
   const Expr scaled = c.has("std") ? z * in(c, "std", z.dtype()) : z;
   return c.has("mean") ? scaled + in(c, "mean", z.dtype()) : scaled;
 }

@@ -228,9 +228,11 @@ ImportResults renorm(ImportContext& c) { // slices along a dim, scaled down to a
   std::vector<int64_t> over;
   for (int64_t i : allDims(x.rank()))
     if (i != d) over.push_back(i);
-  const Expr norm = ops::norm(x, {.dims = over, .keepdim = true, .p = p});
-  const Expr scale = ops::select(norm > largest, x.literal(largest), norm) / (norm + 1e-7);
-  return ops::select(broadcastTo(norm > largest, x.dims()), x * scale, x);
+  const Expr sizes = isComplex(x.dtype()) ? ops::abs(x) : x;
+  const Expr norm = ops::norm(sizes, {.dims = over, .keepdim = true, .p = p}), above = norm > largest;
+  const Expr scale = ops::select(above, norm.literal(largest), norm) / (norm + 1e-7);
+  const Expr scaled = x * scale.as(x.dtype());
+  return ops::select(broadcastTo(above, x.dims()), scaled, x);
 }
 
 const ImportRow kRows[] = {

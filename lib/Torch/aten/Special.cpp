@@ -157,9 +157,17 @@ ImportResults angle(ImportContext& c) {
   return ops::select(ops::is_nan(y), y, turned);
 }
 
+// Also of complex numbers, which these ops of dtc do not take.
+Expr exp2Of(Expr x) { return isComplex(x.dtype()) ? ops::exp(x * std::numbers::ln2) : ops::exp2(x); }
+ImportResults exp2(ImportContext& c) { return exp2Of(self(c)); }
+ImportResults silu(ImportContext& c) {
+  const Expr x = self(c);
+  return isComplex(x.dtype()) ? x / (ops::exp(-x) + 1.0) : ops::silu(x);
+}
+
 ImportResults ldexp(ImportContext& c) {
   const Expr x = self(c), n = tensorOf(in(c, "other"));
-  return x * ops::exp2(n);
+  return x * exp2Of(n);
 }
 
 ImportResults frexp(ImportContext& c) {
@@ -270,6 +278,8 @@ const ImportRow kRows[] = {
     {"aten.log10", log10},
     {"aten.hypot", hypot},
     {"aten.angle", angle},
+    {"aten.exp2", exp2},
+    {"aten.silu", silu},
     {"aten.ldexp", ldexp},
     {"aten.frexp", frexp},
     {"aten.special_exp2", expit2},
