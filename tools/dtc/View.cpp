@@ -57,6 +57,7 @@ struct Shown {
   ShardingId sharding;
   ViewHolders having;
   SourceRange loc;
+  ShardingId before = {}; // as its op computes it, if it is resharded then
 };
 
 // Values have the names of the text: an argument, and the result of a statement, after its reshards where it has no
@@ -75,9 +76,14 @@ public:
   }
   std::string behind(ValueId v) const {
     if (texts_.isGenerated(v) || !isOther(v) || !isTaken(v)) return "";
-    const OpId by = m_.definingOp(v);
-    const bool resharded = by.valid() && m_.record(by).constraint == Constraint::Reshard;
-    return resharded ? " (resharded)" : " (before its reshard)";
+    return isReshard(m_.definingOp(v)) ? " (resharded)" : " (before its reshard)";
+  }
+  // The value that its op computes, where the reshard of that has its name; otherwise the value itself.
+  ValueId computed(ValueId v) const {
+    ValueId of = v;
+    for (OpId by = m_.definingOp(of); isReshard(by) && !keepsName(m_.operand(by, 0)); by = m_.definingOp(of))
+      of = m_.operand(by, 0);
+    return of != v && isOther(of) && named_.at(m_[of].loc.begin) == v ? of : v;
   }
 
 private:
@@ -88,6 +94,7 @@ private:
     const auto [named, isNew] = named_.emplace(m_[v].loc.begin, v);
     if (!isNew && !keepsName(named->second)) named->second = v;
   }
+  bool isReshard(OpId o) const { return o.valid() && m_.record(o).constraint == Constraint::Reshard; }
   bool keepsName(ValueId v) const { return m_[v].kind == ValueKind::BlockArg || m_[v].name.valid(); }
   bool isOther(ValueId v) const {
     const auto named = named_.find(m_[v].loc.begin);
@@ -225,7 +232,7 @@ private:
     }
     std::vector<ViewGrid> list;
     for (const Shown& s : chosen)
-      list.push_back(shardingGrid(m_, s.name + s.user, s.global, s.sharding, s.having));
+      list.push_back(shardingGrid(m_, s.name + s.user, s.global, s.sharding, s.having, s.before));
     return grids(list);
   }
 
@@ -268,12 +275,19 @@ private:
       boundary.push_back({names(a.value), userNameBehind(m_, a.attrs, names(a.value)),
                           a.globalType ? a.globalType : m_[a.value].type, m_[a.value].sharding,
                           havingOf(a.value, &a.attrs), m_[a.value].loc});
+    std::unordered_set<ValueId> before; // are shown with the values that have their names
     forEachOp(m_, f.body, [&](OpId o) {
-      const bool written = m_.record(o).constraint != Constraint::Reshard;
       for (uint32_t r = 0; r < m_[o].numResults; ++r)
-        if (ValueId v = m_.result(o, r); m_[v].sharding.valid())
-          inside.push_back({names(v), names.behind(v), m_[v].type, m_[v].sharding, havingOf(v),
-                            written ? m_[v].loc : SourceRange()});
+        if (const ValueId v = m_.result(o, r); names.computed(v) != v) before.insert(names.computed(v));
+    });
+    forEachOp(m_, f.body, [&](OpId o) {
+      for (uint32_t r = 0; r < m_[o].numResults; ++r) {
+        const ValueId v = m_.result(o, r), of = names.computed(v);
+        if (!m_[v].sharding.valid() || before.contains(v)) continue;
+        const bool written = of != v || m_.record(o).constraint != Constraint::Reshard;
+        inside.push_back({names(v), names.behind(v), m_[v].type, m_[v].sharding, havingOf(v),
+                          written ? m_[v].loc : SourceRange(), of != v ? m_[of].sharding : ShardingId()});
+      }
     });
     for (size_t r = 0; r < f.results.size(); ++r) {
       std::string label =

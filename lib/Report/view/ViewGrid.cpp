@@ -199,8 +199,15 @@ std::string headingOf(const ViewGrid::Dim& dim, int64_t index) {
   return (dim.name.empty() ? "" : dim.name + ": ") + dim.label(index);
 }
 
-ViewGrid shardingGrid(const Module& m, std::string_view name, TypeId global, ShardingId s,
-                      ViewHolders having) {
+// What a collective does before the value is read.
+static std::string beforeText(const Module& m, ShardingId before) {
+  const bool partial = !m.shardings[before].pending.empty();
+  return "its op computes " + printSharding(m, before) +
+         (partial ? ", partial values that a collective reduces" : ", which is resharded");
+}
+
+ViewGrid shardingGrid(const Module& m, std::string_view name, TypeId global, ShardingId s, ViewHolders having,
+                      ShardingId before) {
   const Type& type = m.types[global];
   auto p = std::make_shared<Shards>(Shards{&m, m.shardings[s], m.shardings.meshOf(s), std::move(having)});
   if (p->having.devices.size() != static_cast<size_t>(p->mesh.numDevices()) ||
@@ -211,6 +218,7 @@ ViewGrid shardingGrid(const Module& m, std::string_view name, TypeId global, Sha
   ViewGrid g;
   g.title = std::string(name) + ": " + printType(m, global) + " " + printSharding(m, s);
   g.facts = factsOf(*p, type);
+  if (before.valid() && before != s) g.facts.push_back(beforeText(m, before));
   std::string legend = "devices " + axisNames(p->mesh, m.strings);
   if (p->sharding.pending.empty())
     legend += "; * means every index along that axis";

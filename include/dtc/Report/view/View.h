@@ -32,9 +32,10 @@ struct ViewHolders {
   bool known = true;
   bool computed = false; // they compute it; false: they hold it as an argument or a result
 };
-// The shards of a value that has a sharding, and their device coordinates. `global` is the global type.
+// The shards of a value that has a sharding, and their device coordinates. `global` is the global type; `before`: the
+// sharding that the value's op computes, if it is resharded then.
 [[nodiscard]] ViewGrid shardingGrid(const Module&, std::string_view name, TypeId global, ShardingId,
-                                    ViewHolders = {});
+                                    ViewHolders = {}, ShardingId before = {});
 // The devices of a mesh, by their coordinates.
 [[nodiscard]] ViewGrid meshGrid(const Module&, MeshId);
 
