@@ -48,6 +48,7 @@ ValueId Again::value(ValueId v, std::vector<OpId>& out, int stage) {
     for (uint32_t r = 0; r < m_[o].numResults; ++r) {
       m_[m_.result(made, r)].type = m_[m_.result(o, r)].type;
       m_[m_.result(made, r)].sharding = m_[m_.result(o, r)].sharding;
+      m_[m_.result(made, r)].name = m_[m_.result(o, r)].name; // for reports: the text numbers the later one
       copies.set(m_.result(o, r), m_.result(made, r));
     }
     out.push_back(made);

@@ -191,7 +191,10 @@ private:
       split.insert(sum.adds), split.insert(sum.joined.begin(), sum.joined.end());
     const std::vector<OpId> ops = m_[body].ops; // a copy: cloning grows the tables
     for (OpId op : ops)
-      if (!split.contains(op)) list.push_back(cloneOp(m_, op, b.parent, map, CloneNames()));
+      if (!split.contains(op)) {
+        list.push_back(cloneOp(m_, op, b.parent, map, CloneNames()));
+        nameAfter(op, list.back());
+      }
     for (auto& [k, sum] : sums_) map.set(m_.result(sum.adds), addUp(sum, now[k], map, b));
     for (OpId made : list) {
       for (ValueId& v : m_.operands(made)) v = map_(v);
@@ -202,14 +205,31 @@ private:
     return yields;
   }
 
+  // A copy has the names of its results for reports; the text numbers all but the first one. Names that the function has
+  // outside the loop are those values' alone.
+  void nameAfter(OpId op, OpId copy) {
+    for (uint32_t r = 0; r < m_[op].numResults; ++r)
+      if (const StrId name = m_[m_.result(op, r)].name; name.valid() && !isOutside(name))
+        m_[m_.result(copy, r)].name = name;
+  }
+  bool isOutside(StrId name) {
+    if (outside_.empty()) {
+      for (const FuncArg& a : m_[func_].args) outside_.insert(m_[a.value].name.index);
+      for (OpId o : m_[m_[func_].body].ops)
+        for (uint32_t r = 0; r < m_[o].numResults; ++r) outside_.insert(m_[m_.result(o, r)].name.index);
+    }
+    return outside_.contains(name.index);
+  }
+
   static constexpr int64_t kMostMicroBatches = 4096;
   Module& m_;
   FuncId func_;
   bool splitSums_;
   StagedFunction& out_;
   Diagnostics& diags_;
-  ValueMap map_;               // of the loop's results
-  std::map<size_t, Sum> sums_; // by carried value
+  ValueMap map_;                         // of the loop's results
+  std::map<size_t, Sum> sums_;           // by carried value
+  std::unordered_set<uint32_t> outside_; // names
 };
 
 } // namespace

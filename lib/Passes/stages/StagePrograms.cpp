@@ -303,9 +303,11 @@ private:
     return true;
   }
 
-  // The first copy of a value has its name.
+  // Of several copies of a value, the first one has its name in the text.
   void nameAfter(Program& p, StrId name, ValueId v) {
-    if (name.valid() && p.names.emplace(std::string(m_.strings[name]), true).second) m_[v].name = name;
+    if (!name.valid()) return;
+    p.names.emplace(std::string(m_.strings[name]), true);
+    m_[v].name = name;
   }
 
   void mark(OpId o, const StagedStep& s) {

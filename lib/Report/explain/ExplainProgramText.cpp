@@ -58,8 +58,10 @@ std::string messageText(const std::string& name, const std::string& purpose) {
   return forResult(name, name.find("bucket of ") != name.npos || name == purpose ? "" : purpose);
 }
 
+// The schedule's name, as in view and on the page; before the schedule, that of the value.
 std::string valueText(const ProgramCollective& c) {
-  if (c.moreValues > 0 && !c.name.empty()) return messageText(c.name, c.purpose);
+  if (!c.name.empty())
+    return messageText(c.name == c.value ? namedText(c.name, c.userName) : c.name, c.purpose);
   const std::string out = forResult(namedText((c.generated ? "in " : "") + c.value, c.userName), c.purpose);
   return c.moreValues == 0 ? out : out + " and " + std::to_string(c.moreValues) + " more";
 }
@@ -79,7 +81,7 @@ Row rowOf(const ProgramCollective& c, int64_t times = 1) {
 // The range of the values' names.
 std::string groupValue(const ExplainGroup& g, const ProgramCollective& first) {
   if (g.members.size() == 1) return valueText(first);
-  if (first.moreValues > 0 && !g.name.empty()) return messageText(g.name, g.purpose);
+  if (!g.name.empty()) return messageText(g.name, g.purpose);
   if (g.value.empty() && g.purpose.empty())
     return valueText(first) + " and " + std::to_string(g.members.size() - 1) + " more";
   return forResult((first.generated && !g.value.empty() ? "in " : "") + g.value, g.purpose);
@@ -157,9 +159,10 @@ std::string changeText(const ProgramCollective& c, const ProgramReport& r, const
          (c.collectivesAfter == 1 ? " collective" : " collectives") + "\n";
 }
 
-// "  @pod{dp, _ | sum(tp)} -> @pod{dp, _}", after the value if the message has several.
-std::string moveText(const ProgramCollective::Source& s, bool several) {
+// "  @pod{dp, _ | sum(tp)} -> @pod{dp, _}", after the value if the message has several or another name.
+std::string moveText(const ProgramCollective::Source& s, const ProgramCollective& c) {
   if (s.from.empty()) return "";
+  const bool several = c.sources.size() > 1 || (!c.name.empty() && s.value != c.name);
   const std::string value = forResult(namedText(s.value, s.userName), s.purpose);
   return "  " + (several ? value + ": " : "") + s.from + " -> " + s.to + "\n";
 }
@@ -169,7 +172,7 @@ std::string detailText(const ProgramCollective& c, const ProgramReport& r, size_
                     (c.value.empty() ? "" : ": " + valueText(c)) + "\n";
   std::vector<std::string> said; // sources fused into one message may have the same reason
   for (const ProgramCollective::Source& s : c.sources) {
-    out += moveText(s, c.sources.size() > 1);
+    out += moveText(s, c);
     const bool first = said.empty();
     std::string why = "  because " + s.why + "\n" + stepsText(s.chain, "    ", !first);
     if (std::ranges::find(said, why) != said.end()) continue;
@@ -188,7 +191,7 @@ std::string groupText(const ExplainGroup& g, const ProgramReport& r, size_t numb
   out += "\n";
   if (!c.sources.empty()) {
     const ProgramCollective::Source& s = c.sources[0];
-    out += moveText(s, c.sources.size() > 1) + "  because " + s.why + "\n" + stepsText(s.chain, "    ", true);
+    out += moveText(s, c) + "  because " + s.why + "\n" + stepsText(s.chain, "    ", true);
     if (c.sources.size() > 1)
       out += "  the same message serves " + std::to_string(c.sources.size() - 1) + " more\n";
   }
@@ -477,6 +480,7 @@ std::string programJson(const ProgramReport& r, const std::vector<ExplainReshard
   for (const ExplainGroup& g : r.groups) {
     nlohmann::ordered_json one = {
         {"members", g.members}, {"values", g.value}, {"layer", g.layer}, {"for", g.purpose}};
+    if (!g.name.empty()) one["name"] = g.name;
     addSums(one, g.total);
     out["groups"].push_back(std::move(one));
   }

@@ -135,7 +135,8 @@ std::string StepNames::named(ValueId v) const {
   if (m_[v].kind == ValueKind::BlockArg && m_[BlockId(m_[v].owner)].parentFunc.valid())
     if (std::string written = nameAt(m_.source, m_[v].loc); !written.empty())
       return written; // if it is imported
-  std::string name = names_(v);
+  // Copies of a value, of micro-batches or in recomputation, have its name, though the printer numbers them.
+  std::string name = "%" + std::string(m_.strings[m_[v].name]);
   return isNumbered(name) ? "" : name;
 }
 

@@ -8,6 +8,7 @@
 #include "dtc/Support/Units.h"
 #include "dtc/Support/Words.h"
 #include "explain/StepNames.h"
+#include "explain/StepParts.h"
 #include "timeline/Timeline.h"
 
 #include <algorithm>
@@ -112,7 +113,7 @@ private:
     const auto [at, isNew] = opIds_.emplace(o, out_.ops.size());
     if (isNew) {
       TraceOp& op = out_.ops.emplace_back();
-      op.function = function, op.id = o, op.name = stepNames_[function].kind(o);
+      op.function = function, op.id = o, op.name = stepNames_[function].kind(o), op.part = stepPart(m_, o);
       if (const auto axes = collectiveAxes(m_, o); !axes.empty()) // as a run calls it
         op.name += "(" + joined(axes, ",", [&](const AxisRef& a) { return printAxis(a, m_.strings); }) + ")";
       if (const StepText* step = stepOf(function, o))

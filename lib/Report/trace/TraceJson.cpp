@@ -55,6 +55,7 @@ std::string comparisonJson(const TraceComparison& c) {
   for (const TraceOp& op : c.ops) {
     Json one = {
         {"function", c.functions[op.function]}, {"name", op.name}, {"value", op.value}, {"place", op.place}};
+    if (!op.part.empty()) one["part"] = op.part;
     one["executions"] = op.runs;
     one["measured_us"] = us(op.measured), one["modelled_us"] = us(op.modelled);
     one["ratio"] = op.modelled > 0 ? Json(std::round(op.measured / op.modelled * 1e6) / 1e6) : Json();

@@ -171,7 +171,7 @@ private:
   std::string nameOf(const TraceBar& b) const {
     if (b.op < 0) return "copy of a carried result";
     const TraceOp& op = c_.ops[static_cast<size_t>(b.op)];
-    return op.name + (op.value.empty() ? "" : " " + op.value);
+    return op.name + (op.value.empty() ? "" : " " + op.value) + (op.part.empty() ? "" : " (" + op.part + ")");
   }
 
   std::string classOf(uint32_t stream) const {
@@ -214,7 +214,8 @@ private:
       y_ += kLine;
       std::string name = op.name + (op.value.empty() ? "" : "  " + op.value);
       if (c_.functions.size() > 1) name = c_.functions[op.function] + "  " + name;
-      svg_.text(kMargin, y_, shortened(name, 56), "");
+      const size_t room = 56 - std::min<size_t>(op.part.size(), 28);
+      svg_.text(kMargin, y_, shortened(name, room) + (op.part.empty() ? "" : "  " + op.part), "");
       for (size_t k = 0;
            const std::string& text : {durationText(op.measured), durationText(op.modelled),
                                       ratioText(op.measured, op.modelled), addedText(op.added())})

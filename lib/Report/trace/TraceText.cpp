@@ -1,4 +1,5 @@
 // A comparison as text.
+#include "explain/StepParts.h"
 #include "timeline/Strip.h"
 #include "trace/TraceDrawing.h"
 #include "view/Svg.h"
@@ -51,7 +52,10 @@ std::string sumText(const TraceComparison& c) {
 
 std::string opsText(const TraceComparison& c, size_t columns) {
   const bool several = c.functions.size() > 1;
+  // Micro-batches of a pipeline run equal ops.
+  const bool parts = std::ranges::any_of(c.ops, [](const TraceOp& op) { return !op.part.empty(); });
   Rows rows = {{"op", "value", "measured", "modelled", "ratio", "adds", "where"}};
+  if (parts) rows[0].insert(rows[0].begin() + 2, "part");
   const size_t room = std::max<size_t>(columns > 92 ? 24 + (columns - 92) / 2 : 24, 12);
   double rest = 0;
   for (size_t i = 0; i < c.ops.size(); ++i) {
@@ -66,11 +70,13 @@ std::string opsText(const TraceComparison& c, size_t columns) {
                     shortenedMiddle(value, std::clamp<size_t>(columns > 72 ? columns - 72 : 0, 20, 40)),
                     durationText(op.measured), durationText(op.modelled), ratioText(op.measured, op.modelled),
                     addedText(op.added()), op.place});
+    if (parts) rows.back().insert(rows.back().begin() + 2, op.part);
   }
-  std::string text = tableText(rows, 2, 6);
+  std::string text = tableText(rows, parts ? 3 : 2, parts ? 7 : 6);
   if (c.ops.size() > kListedOps)
     text += " " + std::to_string(c.ops.size() - kListedOps) + " more ops add " + addedText(rest) +
             " (--json lists all)\n";
+  if (parts) text += std::string(" ") + kStepPartLegend + "\n";
   return text + " adds: measured less modelled; of a message, of its exposed part\n" + sumText(c);
 }
 

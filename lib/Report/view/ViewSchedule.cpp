@@ -9,6 +9,7 @@
 #include "dtc/Support/Units.h"
 #include "explain/ReportText.h"
 #include "explain/StepNames.h"
+#include "explain/StepParts.h"
 #include "timeline/Timeline.h"
 #include "view/Axis.h"
 #include "view/PipelineDrawing.h"
@@ -44,7 +45,7 @@ static ViewSchedule::Step stepOf(const Module& m, OpId o, const Naming& names, c
   if (AttrId kind = m.attr(o, "kind"); kind.valid() && record.regions == RegionKind::Fused)
     step.what = std::string(m.strings[m.attrs[kind].text]);
   for (uint32_t r = 0; r < m[o].numResults; ++r) step.result += (r ? ", " : "") + names(m.result(o, r));
-  step.kind = labels.kind(o), step.value = labels.step(o);
+  step.kind = labels.kind(o), step.value = labels.step(o), step.pipelinePart = stepPart(m, o);
   step.label = step.kind + (step.value.empty() ? "" : " ") + step.value;
   return step;
 }
@@ -342,14 +343,18 @@ std::string scheduleJson(std::span<const ViewSchedule> functions, const StepCost
   nlohmann::ordered_json out = {{"step", stepCostJson(cost)}, {"functions", nlohmann::ordered_json::array()}};
   for (const ViewSchedule& s : functions) {
     auto steps = nlohmann::ordered_json::array();
-    for (const ViewSchedule::Step& step : s.steps)
+    for (const ViewSchedule::Step& step : s.steps) {
       steps.push_back(
           {{"number", step.number < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(step.number)},
            {"depth", step.depth},
            {"stream", step.stream},
            {"what", step.what},
            {"result", step.result},
+           {"kind", step.kind},
+           {"value", step.value},
            {"live_bytes", step.live}});
+      if (!step.pipelinePart.empty()) steps.back()["part"] = step.pipelinePart;
+    }
     out["functions"].push_back({{"title", s.title}, {"arena_bytes", s.arena}, {"steps", std::move(steps)}});
   }
   return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

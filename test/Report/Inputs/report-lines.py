@@ -18,11 +18,11 @@ for part, kind in (("schedule", "steps"), ("memory", "buffers")):
             assert not re.search(r"%[0-9]", name), f"{f['function']}: {what} {name}"
             if what == "p2p":
                 messages.add(name)
-            layer = re.search(r"(?<=%)blocks_\d+_", name)
+            layer = re.search(r"(?<=%)(?:loss_)?(blocks_\d+_)", name)  # a gradient is computed where its value is read
             if layer and row["line"] >= 0:
                 found += 1
                 line = text[row["line"]]
-                assert layer[0] in line, f"{f['function']}: {what} {name}: line {row['line'] + 1}: {line}"
+                assert layer[1] in line, f"{f['function']}: {what} {name}: line {row['line'] + 1}: {line}"
 shown, out = {line["line"] for line in p["source"]["lines"]}, p["source"]["left_out"]
 left = {first + i: to + i for first, count, to in out for i in range(count)}
 assert not shown & left.keys() and set(left.values()) <= shown and len(shown) + len(left) == len(text) - 1

@@ -31,6 +31,7 @@ struct TraceOp {
   OpId id;
   std::string name;  // "matmul + k_gelu", "all_reduce(tp)"
   std::string value; // "%a"
+  std::string part;  // of a pipeline: "F2 stage 0, pp 0 to 1"
   std::string place; // "mlp.dt:8"
   bool message = false;
   double runs = 0; // measured executions

@@ -72,8 +72,9 @@ struct ViewSchedule {
     int64_t live = 0; // the most live bytes during the step
     int64_t number =
         -1; // of reports: in the order of execution; -1: not part of it, such as a constant or a loop
-    size_t depth = 0; // of loops and branches around it
-    std::string part; // of the first step of a block that is one of several: "condition", "body"
+    size_t depth = 0;         // of loops and branches around it
+    std::string part;         // of the first step of a block that is one of several: "condition", "body"
+    std::string pipelinePart; // "F2 stage 0", of a pipeline
   };
   struct Buffer {
     std::string value, label;
