@@ -10,6 +10,7 @@
 #include "dtc/Support/Words.h"
 #include "explain/UserNames.h"
 #include "report/GradientRuns.h"
+#include "report/NominalSizes.h"
 
 #include <map>
 #include <tuple>
@@ -18,46 +19,11 @@ namespace dtc {
 
 namespace {
 
-ReportValue axisData(const AxisRef& a, const StringTable& strings) {
-  std::string name(strings[a.name]);
-  if (a.isFullAxis()) return name;
-  return {{"axis", std::move(name)}, {"pre", a.pre}, {"size", a.size}};
+ReportValue staticDims(const Type& t) {
+  ReportValue dims = ReportValue::array();
+  for (Dim d : t.dims) dims.push_back(d.value());
+  return dims;
 }
-
-} // namespace
-
-ReportValue shardingData(const Module& m, ShardingId id) {
-  const Sharding& s = m.shardings[id];
-  ReportValue dims = ReportValue::array(), pending = ReportValue::array();
-  for (const DimSharding& d : s.dims) {
-    ReportValue parts = ReportValue::array();
-    for (const DimPart& p : d.parts)
-      parts.push_back(p.isAxis() ? axisData(p.axis, m.strings) : ReportValue{{"blocks", p.blocks}});
-    dims.push_back(std::move(parts));
-  }
-  for (const PendingAxis& p : s.pending)
-    pending.push_back({{"axis", axisData(p.axis, m.strings)}, {"kind", std::string(pendingName(p.kind))}});
-  ReportValue out = {{"text", printSharding(m, id)}, {"mesh", s.mesh.index}, {"dims", std::move(dims)}};
-  if (!pending.empty()) out["pending"] = std::move(pending);
-  return out;
-}
-
-ReportValue meshData(const Module& m) {
-  ReportValue out = ReportValue::array();
-  for (uint32_t i = 0; i < m.shardings.numMeshes(); ++i) {
-    const Mesh& mesh = m.shardings.mesh(MeshId(i));
-    ReportValue axes = ReportValue::array();
-    for (const MeshAxis& a : mesh.axes)
-      axes.push_back({{"name", std::string(m.strings[a.name])}, {"size", a.size}});
-    ReportValue one = {
-        {"name", std::string(m.strings[mesh.name])}, {"axes", axes}, {"devices", mesh.numDevices()}};
-    if (!mesh.devices.empty()) one["order"] = mesh.devices;
-    out.push_back(std::move(one));
-  }
-  return out;
-}
-
-namespace {
 
 constexpr int kMaxCalls = 8;         // of a line, that are listed separately
 constexpr ptrdiff_t kMaxSources = 4; // of a message that serves many
@@ -117,7 +83,26 @@ private:
   // The name that the text gives to the statement or argument at a location: "%h". Inlined functions have others.
   std::string textName(ValueId v, SourceRange loc, bool statement) const {
     const std::string text = statement ? statementAt(m_.source, loc) : nameAt(m_.source, loc);
-    return text.empty() || m_[v].position > 0 ? written_->names()(v) : text;
+    if (text.empty()) return written_->names()(v);
+    if (std::string result = resultAt(loc, pathOf(v)); !result.empty()) return result;
+    if (m_[v].position == 0) return text;
+    // Such as what an op keeps for its gradient.
+    return written_->names().isGenerated(v) ? "result " + std::to_string(m_[v].position) + " of " + text
+                                            : written_->names()(v);
+  }
+
+  // Of the names before a statement with several results, the one that `path`, the name when inlined, ends with.
+  std::string resultAt(SourceRange loc, const std::string& path) const {
+    const int line = index_.at(loc);
+    if (line < 0) return "";
+    const std::string_view text = index_.text(static_cast<size_t>(line));
+    const std::string_view names = text.substr(0, std::min(text.find(" = "), text.size()));
+    if (names.find(',') == names.npos || names.find_first_not_of(' ') != names.find('%')) return "";
+    for (size_t at = names.find('%'); at != names.npos; at = names.find('%', at + 1)) {
+      const std::string name(names.substr(at, names.find_first_of(", ", at) - at));
+      if (path == name || path.ends_with("_" + name.substr(1))) return name;
+    }
+    return "";
   }
 
   // An op of the text, and not one that was generated for it, for example by autodiff.
@@ -186,9 +171,15 @@ private:
       shape += " " + one["sharding"]["text"].get<std::string>();
       if (shown.before.valid()) one["before"] = shardingData(m_, shown.before);
     }
-    if (const auto n = t.numElements()) one["bytes"] = *n * dtypeBytes(t.dtype);
-    const double local = deviceBytes(type, shown.sharding);
+    const TypeId sized = nominalType(m_, type);
+    if (sized.valid() && sized != type) one["nominal_dims"] = staticDims(m_.types[sized]);
+    if (sized.valid()) one["bytes"] = *m_.types[sized].numElements() * dtypeBytes(m_.types[sized].dtype);
+    const double local = sized.valid() ? deviceBytes(sized, shown.sharding) : -1;
     if (local >= 0) one["device_bytes"] = local;
+    if (const int same = annotated(op, one); same >= 0) {
+      valueId_[v] = valueId_[reasons_.shown(v)] = same;
+      return same;
+    }
     bytes_.push_back(std::max(local, 0.0));
     out_.values.push_back(std::move(one));
     out_.valueLines.push_back(index_.at(loc));
@@ -205,6 +196,18 @@ private:
     valueId_[v] = valueId_[reasons_.shown(v)] = id;
     callResult(v, id);
     return id;
+  }
+
+  // The value itself of a `shard` that an inlined function's argument adds to its line without another sharding; or -1.
+  int annotated(const std::string& op, const ReportValue& one) const {
+    const int line = one["line"];
+    if (op != "shard" || line < 0 || !one.contains("sharding")) return -1;
+    for (const int id : out_.lines[static_cast<size_t>(line)].values)
+      if (const ReportValue& v = out_.values[static_cast<size_t>(id)];
+          v["name"] == one["name"] && v["type"] == one["type"] && v.contains("sharding") &&
+          v["sharding"] == one["sharding"])
+        return id;
+    return -1;
   }
 
   double deviceBytes(TypeId type, ShardingId s) {
@@ -314,7 +317,7 @@ private:
     for (uint32_t r = 0; r < m[o].numResults; ++r) {
       const ValueId v = m.result(o, r);
       n.values.push_back(addValue(v, m[o].loc, m.record(o).name, m[v].type, true));
-      if (n.label.empty()) n.label = out_.values.back()["name"];
+      if (n.label.empty()) n.label = out_.values[static_cast<size_t>(n.values.back())]["name"];
     }
     if (LineFacts* line = lineOf(m[o].loc); line && line->user.empty()) {
       const UserPlace user = userPlace(m, o);
@@ -388,7 +391,12 @@ private:
     const StrId name =
         v.index < m.values.size() && m[v].name.valid() ? m[v].name : m_[reasons_.shown(v)].name;
     const auto it = name.valid() ? calls_.find(std::string(m_.strings[name])) : calls_.end();
-    return it == calls_.end() ? nullptr : &it->second;
+    if (it == calls_.end()) return nullptr;
+    // A later statement of the caller may have the same name: the call is in a loop.
+    const OpId by = v.index < m.values.size() ? m.definingOp(v) : OpId();
+    const int own = by.valid() ? index_.at(m[by].loc) : -1, call = index_.at(it->second.loc);
+    return own >= 0 && own != call && index_.functionOf(own) == index_.functionOf(call) ? nullptr
+                                                                                        : &it->second;
   }
 
   // The line of a call has the value that its callee computes, too.

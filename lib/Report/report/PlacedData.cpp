@@ -11,6 +11,7 @@
 #include "dtc/Support/Words.h"
 #include "explain/MessageNames.h"
 #include "explain/StepNames.h"
+#include "explain/StepParts.h"
 #include "timeline/Timeline.h"
 #include "trace/TraceDrawing.h"
 
@@ -87,6 +88,7 @@ public:
   PlacedMaker(Module& m, FuncId entry, const LineMap& lines, const GlobalData* global,
               const MeasuredTrace* trace)
       : m_(m), trace_(trace), entry_(entry), lines_(lines), target_(targetOf(m, entry)),
+        staged_(m.strings.find("microbatch").valid()),
         kernelSet_({.target = generated(target_), .comments = m.ops.size() < kMaxCommented}),
         matcher_(global ? global->identities : std::vector<MessageIdentity>()) {}
 
@@ -123,12 +125,13 @@ private:
     one["waited_us"] = microseconds(t.waitSeconds);
     one["steps"] = table({"kind", "stream", "what", "value", "number", "begin_us", "us", "exposed_us",
                           "waited_us", "times", "line", "collective", "kernel", "live_bytes"});
+    if (staged_) one["steps"]["columns"].push_back("part");
     std::vector<int64_t> live = plan ? liveBytes(*plan) : std::vector<int64_t>();
     const std::vector<int> collectives = collectivesOf(f, t);
     for (size_t i = 0; i < t.steps.size(); ++i)
       one["steps"]["rows"].push_back(row(t.steps[i], collectives[i], names, plan ? &*plan : nullptr, live));
     shareColumns(one["steps"], {"kind", "stream", "what", "value", "us", "exposed_us", "waited_us", "times",
-                                "line", "collective", "kernel"});
+                                "line", "collective", "kernel", "part"});
     out_.schedule.push_back(std::move(one));
     out_.schedule.back()["words"] = words_.list;
     if (plan) out_.memory.push_back(memory(*plan, t, f, names));
@@ -145,20 +148,22 @@ private:
     if (plan)
       if (auto at = plan->position.find(s.op); at != plan->position.end())
         bytes = live[at->second[s.kind == TimelineStep::Repeat]];
-    return {words_(kKinds[s.kind]),
-            s.stream,
-            words_(names.kind(s.op)),
-            words_(value.first),
-            value.second,
-            long_ ? shortTime(s.begin) : microseconds(s.begin),
-            long_ ? shortTime(s.seconds) : microseconds(s.seconds),
-            long_ ? shortTime(s.exposed) : microseconds(s.exposed),
-            long_ ? shortTime(s.waited) : microseconds(s.waited),
-            static_cast<int64_t>(s.times),
-            line,
-            collective,
-            s.kind == TimelineStep::Compute ? kernelOf(s, names) : -1,
-            bytes};
+    ReportValue out = {words_(kKinds[s.kind]),
+                       s.stream,
+                       words_(names.kind(s.op)),
+                       words_(value.first),
+                       value.second,
+                       long_ ? shortTime(s.begin) : microseconds(s.begin),
+                       long_ ? shortTime(s.seconds) : microseconds(s.seconds),
+                       long_ ? shortTime(s.exposed) : microseconds(s.exposed),
+                       long_ ? shortTime(s.waited) : microseconds(s.waited),
+                       static_cast<int64_t>(s.times),
+                       line,
+                       collective,
+                       s.kind == TimelineStep::Compute ? kernelOf(s, names) : -1,
+                       bytes};
+    if (staged_) out.push_back(words_(stepPart(m_, s.op)));
+    return out;
   }
 
   // --- a trace ---
@@ -361,6 +366,7 @@ private:
                               {"bytes", s.bytes},
                               {"us", microseconds(s.seconds)},
                               {"lines", ReportValue::array()},
+                              {"line_uses", ReportValue::array()},
                               {"source", source}});
     }
     kernelOfOp_.emplace(s.op, it->second);
@@ -369,13 +375,24 @@ private:
     if (std::vector<std::string>& computed = computed_[static_cast<size_t>(it->second)];
         computed.size() < kMaxComputed)
       computed.push_back(names.step(s.op));
+    addLines(kernel, s);
+    return it->second;
+  }
+
+  // Of each line with an op in the step's region: the executions, in one run.
+  void addLines(ReportValue& kernel, const TimelineStep& s) const {
+    std::set<int> own;
     forEachOp(m_, m_.region(s.op), [&](OpId inner) {
       const int line = lines_(m_[inner].loc);
-      if (line >= 0 && kernel["lines"].size() < kMaxLines &&
-          std::ranges::find(kernel["lines"], ReportValue(line)) == kernel["lines"].end())
-        kernel["lines"].push_back(line);
+      if (line < 0 || !own.insert(line).second) return;
+      ReportValue &lines = kernel["lines"], &uses = kernel["line_uses"];
+      const auto at = static_cast<size_t>(std::ranges::find(lines, ReportValue(line)) - lines.begin());
+      if (at == lines.size()) {
+        if (at == kMaxLines) return;
+        lines.push_back(line), uses.push_back(0.0);
+      }
+      uses[at] = uses[at].get<double>() + s.times;
     });
-    return it->second;
   }
 
   void describe(const KernelCall& c, std::string& name, int& source) const {
@@ -422,6 +439,7 @@ private:
   FuncId entry_;
   const LineMap& lines_;
   Target target_;
+  bool staged_;       // into micro-batches
   bool long_ = false; // the function has many steps
   KernelSet kernelSet_;
   std::map<std::string, int> kernelIds_;

@@ -11,6 +11,14 @@ SourceIndex::SourceIndex(const SourceText& source) : source_(source) {
   begins_.push_back(0);
   for (size_t i = 0; i + 1 < source.text.size(); ++i)
     if (source.text[i] == '\n') begins_.push_back(static_cast<uint32_t>(i + 1));
+  for (size_t l = 0; l < begins_.size(); ++l)
+    if (const std::string_view line = text(l); line.starts_with("func ") || line.starts_with("spmd func "))
+      functions_.push_back(static_cast<int>(l));
+}
+
+int SourceIndex::functionOf(int line) const {
+  const auto after = std::ranges::upper_bound(functions_, line);
+  return after == functions_.begin() ? -1 : *(after - 1);
 }
 
 int SourceIndex::atOffset(uint32_t offset) const {

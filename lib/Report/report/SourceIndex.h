@@ -17,6 +17,8 @@ public:
   // -1 for a range outside of the text.
   [[nodiscard]] int at(SourceRange r) const { return r.valid() ? atOffset(r.begin) : -1; }
   [[nodiscard]] std::string_view text(size_t line) const;
+  // The line at which the function begins whose text contains a line; -1: none.
+  [[nodiscard]] int functionOf(int line) const;
   // [{"name", "first"}]
   [[nodiscard]] ReportValue files() const;
 
@@ -24,6 +26,7 @@ private:
   [[nodiscard]] int atOffset(uint32_t offset) const;
   const SourceText& source_;
   std::vector<uint32_t> begins_;
+  std::vector<int> functions_; // the lines at which they begin
 };
 
 // Messages of a collective in one run.

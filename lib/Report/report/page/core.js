@@ -120,8 +120,14 @@ function shardingText(sharding) {
   return text.split(/(\w+)/).map((word) => state.program.axes.includes(word)
     ? el("span", {class: "ax", style: `color:${axisColor(word)}`, "data-k": keys(axisKeys([word]))}, word) : word);
 }
+// A long name breaks after a separator.
+const breakable = (text) => String(text).split(/(?<=[_.:/,}\])])(?=\w)/).flatMap((part, i) => i ? [el("wbr"), part] : [part]);
+// "p2p in %blocks_1_ffn_sum (F2 stage 0, pp 0 to 1)": micro-batches have equal steps.
+const stepName = (s) => s.what + " " + s.value + (s.part ? ` (${s.part})` : "");
 // What the steps of its messages are called, where the program has a schedule.
 const collectiveValue = (c) => c.name || (c.generated ? "in " : "") + (c.value || "").replace(/@\w+:/, "") + (c.more_values ? ` and ${c.more_values} more` : "");
+// What a message without a name of its own is for.
+const purposeText = (c) => c.for && c.for !== c.name && !(c.name || "").includes("bucket of ") ? "for " + c.for : "";
 // "inner 2 of tp" for the sub-axis "tp:(2)2" of 2 devices, before which the axis has a factor of 2.
 function axisText(name) {
   const part = /^(\w+):\((\d+)\)(\d+)$/.exec(name);

@@ -43,7 +43,14 @@ function showFunction(i) {
   redraw(["schedule", "memory"]);
 }
 // `own`: a line of a layer that is left out, of which the equal line `l` is shown.
-const lineLinks = (lines, most) => [lines.slice(0, most).map((l) => [lineLink(l), " "]), lines.length > most ? `and ${lines.length - most} more` : ""];
+// `uses`: how often a kernel runs for each line.
+function lineLinks(lines, most, uses) {
+  const one = (l, i) => [lineLink(l), uses && uses[i] > 1 ? el("span", {class: "dim", title: "executions for this line, in one run"}, " ×" + uses[i].toLocaleString("en")) : "", " "];
+  if (lines.length <= most) return lines.map(one);
+  const more = el("span", {class: "link", tabindex: 0, role: "button", "data-toggle": ""}, `and ${lines.length - most} more`);
+  more.addEventListener("click", (e) => { e.stopPropagation(); more.replaceWith(...lines.slice(most).flatMap((l, i) => one(l, i + most)).filter(Boolean)); });
+  return [lines.slice(0, most).map(one), more];
+}
 const lineLink = (l, own = l) => {
   const line = l >= 0 && state.program.lineAt.get(l);
   return line ? linkTo("l" + l, state.program.placeOf(own)) : "";
@@ -55,7 +62,7 @@ function describe() {
   foot.replaceChildren();
   if (!key) {
     foot.append(el("span", {class: "more", style: "margin:0"},
-      "Select a value, a line, a collective, a step or a device: it lights up in every pane. Keys: 1–7 panes, / search, Esc clear."));
+      "Select a value, a line, a collective, a step or a device: it lights up in every pane.", el("span", {class: "broad"}, " Keys: 1–7 panes, / search, Esc clear.")));
     return;
   }
   const id = Number(key.slice(1)), say = (what, ...more) =>
@@ -71,14 +78,14 @@ function describe() {
       el("span", {}, (l.values || []).map((v) => [linkTo("v" + v, p.values[v].name), " "])), el("span", {}, chipsOf(l)));
   } else if (key[0] === "c" && p.collectives[id]) {
     const c = p.collectives[id];
-    say(collectiveText(c), collectiveValue(c), plural(c.messages, "message") + ", " + timeText(c.total_seconds * 1e6) + ", " + bytesText(c.total_bytes) + " received",
+    say(collectiveText(c), collectiveValue(c), purposeText(c), plural(c.messages, "message") + ", " + timeText(c.total_seconds * 1e6) + ", " + bytesText(c.total_bytes) + " received",
       el("span", {}, lineLinks(c.lines, 4)), el("span", {class: "link", on: {click: () => show("communication")}}, "reason"));
   } else if (key[0] === "k" && p.kernels[id]) {
     const k = p.kernels[id];
     say(k.name, k.computes, plural(k.uses, "use"), timeText(k.us) + " each", bytesText(k.bytes), countText(k.flops) + " flops", el("span", {class: "link", on: {click: () => show("kernels")}}, "source"));
   } else if (key[0] === "s" && p.steps[id]) {
     const s = p.steps[id], of = shownSchedule().rows.filter((r) => r.index === id), measured = schedulePane.measured >= 0 && of.length ? plural(of.length, "measured execution") + ", " + timeText(of.reduce((sum, r) => sum + r.us, 0)) + " together" : "";
-    say(s.what + " " + s.value, s.kind !== "repeat" && kindText(s.what), s.kind === "repeat" ? plural(s.times, "iteration") : "", spanText(s.begin_us, s.us) + " (" + timeText(s.us) + ")", measured,
+    say(stepName(s), s.kind !== "repeat" && kindText(s.what), s.kind === "repeat" ? plural(s.times, "iteration") : "", spanText(s.begin_us, s.us) + " (" + timeText(s.us) + ")", measured,
       s.kind === "communicate" && (s.exposed_us > 0 ? timeText(s.exposed_us) + " exposed: the device waits" : "overlapped"), lineLink(s.line, s.own_line), s.collective >= 0 && chip(s.collective));
   } else if (key[0] === "b" && p.buffers[id]) {
     const b = p.buffers[id];

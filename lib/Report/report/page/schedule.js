@@ -32,7 +32,7 @@ schedulePane.draw = (pane) => {
   const box = el("div", {class: "draw", tabindex: 0, role: "img", "aria-label": "steps over time"});
   const zoom = (factor) => { zoomTime(factor, 0.5); };
   pane.append(el("div", {class: "bar"}, functionChoice(), measuredChoice(), el("button", {title: "zoom out", on: {click: () => zoom(1 / 1.6)}}, "−"), el("button", {title: "zoom in", on: {click: () => zoom(1.6)}}, "+"),
-    el("button", {on: {click: () => { schedulePane.from = 0, schedulePane.to = view.us || 1; drawSteps(); }}}, "All"), el("span", {class: "note mouse", style: "margin:0"}, "wheel: zoom; drag: move")), box);
+    el("button", {on: {click: () => { schedulePane.from = 0, schedulePane.to = view.us || 1; drawSteps(); }}}, "All"), el("span", {class: "note mouse broad", style: "margin:0"}, "wheel: zoom; drag: move")), box);
   schedulePane.box = box;
   box.addEventListener("wheel", (e) => { e.preventDefault(); const r = box.getBoundingClientRect(); zoomTime(Math.exp(-e.deltaY * 0.0015), Math.min(Math.max((e.clientX - r.left - schedulePane.left) / (r.width - schedulePane.left - 10), 0), 1)); }, {passive: false});
   let drag = null;
@@ -98,7 +98,7 @@ function drawSteps() {
     if (step.waited_us > 0 && end >= from && step.wait_us <= to) {
       const w0 = Math.max(x(step.wait_us), left), ww = Math.min(x(step.wait_us + step.waited_us), width) - w0;
       if (ww > 0.4) for (const [y, h] of [[8, lane - 8], [8 + step.stream * lane, lane - 8]])
-        body.append(draw("rect", {x: w0, y, width: ww, height: h, style: "fill:url(#apart)"}, draw("title", {}, `waits for other devices before ${step.what} ${step.value}\n${timeText(step.waited_us)} from ${timeText(step.wait_us)}`)));
+        body.append(draw("rect", {x: w0, y, width: ww, height: h, style: "fill:url(#apart)"}, draw("title", {}, `waits for other devices before ${stepName(step)}\n${timeText(step.waited_us)} from ${timeText(step.wait_us)}`)));
     }
     if (end < from || step.begin_us > to) continue;
     const x0 = Math.max(x(step.begin_us), left - 5), x1 = Math.min(x(end), width + 5), y = 8 + step.stream * lane;
@@ -108,7 +108,7 @@ function drawSteps() {
     const w = Math.max(x1 - x0, 0.7), fill = step.kind === "communicate" ? tint(streamColor(s.streams[step.stream]), 45) : step.kind === "repeat" ? "var(--box)" : "var(--compute)";
     const g = draw("g", {"data-k": stepKeys(step, i).join(" ")}, draw("rect", {class: "shape", x: x0, y, width: w, height: lane - 8, style: `fill:${fill};` + (w < 2.5 ? "stroke:none" : w < 6 ? "stroke-width:.4" : "")}));
     const label = step.kind === "repeat" ? "… " + (step.times - 1).toLocaleString("en") + " more iterations" : step.what + " " + step.value;
-    g.append(draw("title", {}, `${step.what} ${step.value}\n${step.kind === "repeat" ? "" : kindText(step.what) + "\n"}${timeText(step.us)} from ${timeText(step.begin_us)}` + (step.times > 1 ? `\n${step.times} times` : "") + (step.exposed_us > 0 ? "\nexposed: " + timeText(step.exposed_us) : "") + (step.waited_us > 0 ? "\nwaits for other devices: " + timeText(step.waited_us) : "")));
+    g.append(draw("title", {}, `${stepName(step)}\n${step.kind === "repeat" ? "" : kindText(step.what) + "\n"}${timeText(step.us)} from ${timeText(step.begin_us)}` + (step.times > 1 ? `\n${step.times} times` : "") + (step.exposed_us > 0 ? "\nexposed: " + timeText(step.exposed_us) : "") + (step.waited_us > 0 ? "\nwaits for other devices: " + timeText(step.waited_us) : "")));
     if (step.exposed_us > 0) {
       const e0 = Math.max(x(end - step.exposed_us), left), ew = Math.max(Math.min(x(end), width) - e0, 0.5);
       g.append(draw("rect", {x: e0, y: y + lane - 16, width: ew, height: 8, style: "fill:url(#wait);pointer-events:none"}));

@@ -6,7 +6,7 @@ function missing(what) {
 // The rows of steps or buffers, whose names are indices of words.
 function worded(p, table, words) {
   const list = rowsOf(table);
-  for (const row of list) row.what = words[row.what], row.value = words[row.value].replace("#", row.number), row.own_line = row.line, row.line = p.shownLine.get(row.line) ?? row.line;
+  for (const row of list) row.what = words[row.what], row.value = words[row.value].replace("#", row.number), row.part = row.part === undefined ? "" : words[row.part], row.own_line = row.line, row.line = p.shownLine.get(row.line) ?? row.line;
   return list;
 }
 function prepare(data) {
@@ -19,6 +19,7 @@ function prepare(data) {
     for (const a of [...p.mesh.axes].reverse()) p.strides.set(a.name, stride), stride *= a.size;
   }
   p.values = p.values || [];
+  for (const v of p.values) if (v) v.sizes = v.nominal_dims || v.dims; // those of a symbol are nominal
   p.kernels = p.kernels || [];
   p.collectives = p.communication ? p.communication.collectives : [];
   p.shownLine = new Map(p.source.left_out.flatMap(([first, count, shown]) => Array.from({length: count}, (_, i) => [first + i, shown + i])));
@@ -70,11 +71,16 @@ function useProgram(i) {
   redraw();
   describe();
 }
+// "B = 1024 (nominal)"
+function nominalText(p) {
+  const symbols = p.communication ? p.communication.assumed_sizes : [];
+  return symbols.length ? symbols.map((s) => s + " = 1024").join(", ") + " (nominal)" : "";
+}
 function header(current) {
   const p = state.program, head = byId("head");
   const fact = (name, value, title) => value ? el("span", {class: "fact", title}, name + " ", el("b", {}, value)) : "";
   document.title = p.name.replace(/.*\//, "") + " · dtc report";
-  const symbols = p.communication ? p.communication.assumed_sizes : [], assumed = symbols.length ? symbols.map((s) => s + " = 1024").join(", ") + " (nominal)" : "";
+  const assumed = nominalText(p);
   const step = p.step, most = (text) => step.complete ? text : "≥ " + text;
   head.replaceChildren(doc.programs.length > 1 ? el("select", {"aria-label": "program", on: {change: (e) => useProgram(Number(e.target.value))}}, doc.programs.map((q, i) => el("option", {value: i, selected: i === current}, q.name)))
     : el("h1", {title: p.name}, p.name.replace(/.*\//, "")),
@@ -106,7 +112,7 @@ function stepsWith(words) {
   const p = state.program, shown = p.functionIndex;
   for (const f of [shown, ...p.schedules.keys()].filter((f, i) => p.schedules[f] && (i === 0 || f !== shown)))
     p.schedules[f].rows.forEach((s, i) => {
-      if ((s.what + " " + s.value).toLowerCase().includes(words)) found.push(() => { if (p.functionIndex !== f) select(""), showFunction(f); show("schedule"); select("s" + i); });
+      if (stepName(s).toLowerCase().includes(words)) found.push(() => { if (p.functionIndex !== f) select(""), showFunction(f); show("schedule"); select("s" + i); });
     });
 }
 function search(e, next) {

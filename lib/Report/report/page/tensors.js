@@ -4,18 +4,19 @@ panes.push(tensorsPane);
 
 tensorsPane.draw = (pane) => {
   const p = state.program;
-  const usable = p.values.map((v, i) => [v, i]).filter(([v]) => v && v.sharding && v.dims.every((d) => typeof d === "number"));
+  const usable = p.values.map((v, i) => [v, i]).filter(([v]) => v && v.sharding && v.sizes.every((d) => typeof d === "number"));
   if (!p.mesh || !usable.length) { pane.append(missing("shards")); return; }
   if (!usable.some(([, i]) => i === tensorsPane.value)) {
     // One that says much: with borders for neighbors, else a named matrix that an op computes.
-    const sharded = usable.filter(([v]) => v.sharding.dims.some((d) => d.length)), rank2 = sharded.filter(([v]) => v.dims.length > 1 && v.op !== "constant" && !v.unused);
+    const sharded = usable.filter(([v]) => v.sharding.dims.some((d) => d.length)), rank2 = sharded.filter(([v]) => v.sizes.length > 1 && v.op !== "constant" && !v.unused);
     tensorsPane.value = (rank2.slice(0, 50).find(([v]) => halosOf(v, v.sharding).size) || rank2.find(([v]) => v.op !== "argument" && !/^%\d+$/.test(v.name)) || rank2.find(([v]) => v.op !== "argument") || rank2[0] || sharded[0] || usable[0])[1];
   }
   const choose = el("select", {"aria-label": "tensor", style: "max-width:100%", on: {change: (e) => select("v" + e.target.value)}},
     usable.map(([v, i]) => el("option", {value: i, selected: i === tensorsPane.value}, short(v.name, 40) + " " + v.type + " " + v.sharding.text.replace(/^@\w*/, ""))));
   const shards = el("div"), mesh = el("div"), device = el("div");
   tensorsPane.parts = {choose, shards, mesh, device};
-  pane.append(el("div", {class: "bar"}, choose), shards, el("h2", {}, "Mesh ", p.mesh.name, ": ", plural(p.mesh.devices, "device")), mesh, device);
+  const unknown = p.values.filter((v) => v && v.sharding).length - usable.length;
+  pane.append(el("div", {class: "bar"}, choose), unknown ? el("p", {class: "note"}, plural(unknown, "value") + " of sizes that are not known before a run " + (unknown === 1 ? "is" : "are") + " not listed.") : "", shards, el("h2", {}, "Mesh ", p.mesh.name, ": ", plural(p.mesh.devices, "device")), mesh, device);
   drawShards();
   drawMesh(mesh);
   drawDevice();
@@ -26,7 +27,7 @@ tensorsPane.reveal = (key) => {
   if (key[0] === "d") { tensorsPane.device = id; drawDevice(); return; }
   let v = key[0] === "v" ? id : -1;
   if (key[0] === "l") v = ((p.lineAt.get(id) || {}).values || [])[0] ?? -1;
-  if (v < 0 || !p.values[v] || !p.values[v].sharding || !p.values[v].dims.every((d) => typeof d === "number")) return;
+  if (v < 0 || !p.values[v] || !p.values[v].sharding || !p.values[v].sizes.every((d) => typeof d === "number")) return;
   tensorsPane.value = v;
   tensorsPane.parts.choose.value = v;
   drawShards();
@@ -120,9 +121,10 @@ function drawShards() {
   const counts = s.dims.map(shardCount), total = counts.reduce((a, b) => a * b, 1);
   const pending = (s.pending || []).map((a) => axisName(a.axis));
   const places = placesOf(v), copies = (places ? places.size : p.mesh.devices) / total / (s.pending || []).reduce((n, a) => n * partSize(a.axis), 1);
-  const facts = [total === 1 ? places ? "not sharded: each of its devices holds all of it" : "not sharded: every device holds all of it" : plural(total, "shard") + " (" + counts.join(" × ") + ") of " + v.dims.map((n, d) => shardSize(n, counts[d])).join(" × ")];
+  const facts = [total === 1 ? places ? "not sharded: each of its devices holds all of it" : "not sharded: every device holds all of it" : plural(total, "shard") + " (" + counts.join(" × ") + ") of " + v.sizes.map((n, d) => shardSize(n, counts[d])).join(" × ")];
+  if (v.nominal_dims) facts.push("drawn for " + nominalText(p));
   if (places) facts.unshift(`only devices with ${placesText(places)} ${v.op === "argument" ? "hold" : "compute"} it`);
-  if (v.device_bytes !== undefined) facts.push((v.dims.some((n, d) => n % counts[d]) ? "at most " : "") + bytesText(v.device_bytes) + (places ? " on each of them, of " : " on each device, of ") + bytesText(v.bytes));
+  if (v.device_bytes !== undefined) facts.push((v.sizes.some((n, d) => n % counts[d]) ? "at most " : "") + bytesText(v.device_bytes) + (places ? " on each of them, of " : " on each device, of ") + bytesText(v.bytes));
   if (total > 1) facts.push(copies > 1 ? "each shard is held by " + plural(Math.round(copies), "device") : "each shard is held once");
   if (pending.length) facts.push(`hatched: partial values, to be reduced (${s.pending[0].kind}) over ` + pending.join(", "));
   into.replaceChildren(el("h2", {}, v.name + ": " + v.type + " ", shardingText(s)), el("p", {class: "note"}, facts.join("; ") + "."));
@@ -142,7 +144,7 @@ function halosOf(v, s) {
   const p = state.program, halos = new Map(), id = p.values.indexOf(v);
   for (const drawing of p.graph ? p.graph.drawings : [])
     for (const e of drawing.edges) {
-      if (e.value !== id) continue;
+      if (e.value !== id || drawing.nodes[e.to].kind === "cluster") continue; // a layer has messages of its own
       for (const c of (drawing.nodes[e.to].collectives || []).map((i) => p.collectives[i])) {
         const d = s.dims.findIndex((parts) => parts.some((part) => !part.blocks && axisName(part) === c.axes[0]));
         if (c.kind !== "p2p" || d < 0 || !(c.bytes_received < v.device_bytes)) continue;
@@ -154,15 +156,15 @@ function halosOf(v, s) {
 }
 // A matrix of matrices: the last dim goes across, the one before it down, and so on in turn.
 function shardDrawing(v, s, width) {
-  const counts = s.dims.map(shardCount), rank = v.dims.length, svg = draw("svg"), halos = halosOf(v, s);
+  const counts = s.dims.map(shardCount), rank = v.sizes.length, svg = draw("svg"), halos = halosOf(v, s);
   const places = placesOf(v), cellText = holders(s, counts.map(() => 0), places);
   const most = rank > 2 ? 6 : 12, gap = 16, label = 15;
-  const left = rank > 1 ? Math.max(46, 10 + 6.8 * rangeText(v.dims[rank - 2], counts[rank - 2], counts[rank - 2] - 1).length) : 46;
+  const left = rank > 1 ? Math.max(46, 10 + 6.8 * rangeText(v.sizes[rank - 2], counts[rank - 2], counts[rank - 2] - 1).length) : 46;
   const oneLine = cellText.join(" ").length * 6.8 + 12, minW = Math.max(...cellText.map((t) => t.length)) * 6.8 + 10;
   const columns = rank ? segments(counts[rank - 1], Math.max(2, Math.min(most, Math.floor((width - 70) / minW)))) : [0];
   const rows = rank > 1 ? segments(counts[rank - 2], most) : [0];
   // To scale where the shape is not too narrow for text.
-  const height = rank > 1 ? v.dims[rank - 2] : 1, across = rank ? v.dims[rank - 1] : 1;
+  const height = rank > 1 ? v.sizes[rank - 2] : 1, across = rank ? v.sizes[rank - 1] : 1;
   const outer = [];
   for (let d = 0; d < rank - 2; ++d) outer.push(segments(counts[d], 6));
   const blocksAcross = outer.reduce((n, list, d) => (rank - d) % 2 === 1 ? n * list.length : n, 1);
@@ -177,11 +179,11 @@ function shardDrawing(v, s, width) {
   const matrix = (x, y, at) => {
     let top = y;
     if (rank) {
-      columns.forEach((c, i) => svg.append(draw("text", {class: "dim", x: x + left + xs[i] + 2, y: y + 10}, c < 0 ? "…" : rangeText(v.dims[rank - 1], counts[rank - 1], c))));
+      columns.forEach((c, i) => svg.append(draw("text", {class: "dim", x: x + left + xs[i] + 2, y: y + 10}, c < 0 ? "…" : rangeText(v.sizes[rank - 1], counts[rank - 1], c))));
       top += label;
     }
     rows.forEach((r, j) => {
-      if (rank > 1) svg.append(draw("text", {class: "dim", x: x + left - 4, y: top + ys[j] + 12, "text-anchor": "end"}, r < 0 ? "…" : rangeText(v.dims[rank - 2], counts[rank - 2], r)));
+      if (rank > 1) svg.append(draw("text", {class: "dim", x: x + left - 4, y: top + ys[j] + 12, "text-anchor": "end"}, r < 0 ? "…" : rangeText(v.sizes[rank - 2], counts[rank - 2], r)));
       columns.forEach((c, i) => {
         if (r < 0 || c < 0) return;
         const index = [...at, ...(rank > 1 ? [r] : []), ...(rank ? [c] : [])];
@@ -203,7 +205,7 @@ function shardDrawing(v, s, width) {
       if (size && index[d] < counts[d] - 1) band(size - wide, size);
     }
     (flat ? [names.join(" ")] : names).forEach((t, i) => g.append(draw("text", {x: x + 5, y: y + 14 + i * 13}, t)));
-    g.append(draw("title", {}, `shard ${number}: [` + index.map((i, d) => rangeText(v.dims[d], counts[d], i)).join(", ") + "]\n" + (devices.length < 64 ? devices.map(deviceName).join("\n") : "64 devices and more")));
+    g.append(draw("title", {}, `shard ${number}: [` + index.map((i, d) => rangeText(v.sizes[d], counts[d], i)).join(", ") + "]\n" + (devices.length < 64 ? devices.map(deviceName).join("\n") : "64 devices and more")));
     svg.append(g);
   };
   const blocks = (d, x, y, at) => {
@@ -213,9 +215,9 @@ function shardDrawing(v, s, width) {
     let along = 0, far = 0;
     for (const i of segments(counts[d], 6)) {
       const bx = sideways ? x + along : x, by = sideways ? y : y + along;
-      svg.append(draw("text", {class: "dim", x: bx + left, y: by + 10, style: "font-weight:600"}, i < 0 ? "…" : `dim ${d}: ${rangeText(v.dims[d], counts[d], i)}`));
+      svg.append(draw("text", {class: "dim", x: bx + left, y: by + 10, style: "font-weight:600"}, i < 0 ? "…" : `dim ${d}: ${rangeText(v.sizes[d], counts[d], i)}`));
       const size = i < 0 ? [60, 20] : blocks(d + 1, bx, by + label, [...at, i]);
-      size[0] = Math.max(size[0], left + 7 * (i < 0 ? 1 : `dim ${d}: ${rangeText(v.dims[d], counts[d], i)}`.length));
+      size[0] = Math.max(size[0], left + 7 * (i < 0 ? 1 : `dim ${d}: ${rangeText(v.sizes[d], counts[d], i)}`.length));
       along += (sideways ? size[0] : size[1] + label) + gap;
       far = Math.max(far, sideways ? size[1] + label : size[0]);
     }
@@ -278,24 +280,24 @@ function drawMesh(into) {
 // What the device holds of a value: shards may differ in size.
 const positionOf = (parts, device) => parts.reduce((n, part) => n * partSize(part) + indexAlong(part, device), 0);
 function bytesOn(v, device) {
-  const elements = v.dims.reduce((n, size) => n * size, 1);
+  const elements = v.sizes.reduce((n, size) => n * size, 1);
   if (!elements || v.sharding.dims.some((parts) => parts.some((part) => part.blocks))) return v.device_bytes || 0;
   return v.sharding.dims.reduce((bytes, parts, dim) => {
-    const [from, to] = shardRange(v.dims[dim], shardCount(parts), positionOf(parts, device));
-    return Math.round(bytes / v.dims[dim] * (to - from));
+    const [from, to] = shardRange(v.sizes[dim], shardCount(parts), positionOf(parts, device));
+    return Math.round(bytes / v.sizes[dim] * (to - from));
   }, v.bytes);
 }
 function drawDevice() {
   const p = state.program, d = tensorsPane.device, into = tensorsPane.parts.device;
   into.replaceChildren();
   if (d < 0) return;
-  const rows = p.values.map((v, i) => [v, i]).filter(([v]) => v && v.op === "argument" && v.sharding && v.dims.every((n) => typeof n === "number") && (!placesOf(v) || placesOf(v).has(d)));
+  const rows = p.values.map((v, i) => [v, i]).filter(([v]) => v && v.op === "argument" && v.sharding && v.sizes.every((n) => typeof n === "number") && (!placesOf(v) || placesOf(v).has(d)));
   const shown = rows.slice(0, 60);
   const range = (v) => v.sharding.dims.map((parts, dim) => {
     if (parts.some((x) => x.blocks)) return "strided";
-    return rangeText(v.dims[dim], shardCount(parts), positionOf(parts, d));
+    return rangeText(v.sizes[dim], shardCount(parts), positionOf(parts, d));
   }).join(", ");
-  into.append(el("h2", {}, "Device " + (p.mesh.order ? p.mesh.order[d] : d) + " (" + deviceName(d) + ") holds"), el("div", {class: "wide"}, el("table", {}, el("tr", {}, ["argument", "type", "elements", "bytes"].map((t) => el("th", {}, t))),
+  into.append(el("h2", {}, "Device " + (p.mesh.order ? p.mesh.order[d] : d) + " (" + deviceName(d) + ") holds"), el("div", {class: "wide"}, el("table", {}, el("tr", {}, ["argument", "type", "elements"].map((t) => el("th", {}, t)), el("th", {class: "r"}, "bytes")),
     shown.map(([v, i]) => el("tr", {"data-k": "v" + i}, el("td", {class: "mono"}, v.name), el("td", {class: "mono"}, v.type), el("td", {class: "mono"}, "[" + range(v) + "]"), el("td", {class: "r"}, bytesText(bytesOn(v, d))))))),
     rows.length > 60 ? el("p", {class: "note"}, `and ${rows.length - 60} more arguments`) : "",
     p.source.folded ? el("p", {class: "note"}, "Of equal layers, the arguments of the first one are listed.") : "");
