@@ -23,6 +23,26 @@
       if (shown(r) && r.right > innerWidth + 1 && !cell.closest(".wide, .draw")) say(where, `'${cell.textContent.slice(0, 40)}' is cut off`);
     }
   }
+  // What a cell says, apart from its padding.
+  const inkOf = (cell) => { const range = document.createRange(); range.selectNodeContents(cell); return range.getBoundingClientRect(); };
+  // Cells of a row are apart, and a name breaks after a separator only, if it fits a line.
+  function tables(where, pane) {
+    for (const row of pane.querySelectorAll("tr")) {
+      const cells = [...row.cells].map((c) => [c, inkOf(c)]).filter(([, r]) => shown(r)).slice(0, 12);
+      cells.slice(1).forEach(([c, r], i) => {
+        const [before, q] = cells[i];
+        if (r.top < q.bottom - 1 && q.top < r.bottom - 1 && r.left - q.right < 6) say(where, `'${before.textContent}' and '${c.textContent}' are ${Math.round(r.left - q.right)} px apart`);
+      });
+    }
+    for (const name of [...pane.querySelectorAll("td.mono, .mono.name")].slice(0, 80)) {
+      const walk = document.createTreeWalker(name, NodeFilter.SHOW_TEXT);
+      for (let text = walk.nextNode(); text; text = walk.nextNode()) {
+        const word = document.createRange();
+        word.selectNodeContents(text);
+        if (/^[\w%]+$/.test(text.data) && word.getClientRects().length > 1) say(where, `'${text.data}' of '${name.textContent}' is broken`);
+      }
+    }
+  }
   function nodes(where, box) {
     const all = [...box.querySelectorAll("g.node:not(.open)")].map((n) => [n, n.querySelector(".shape").getBoundingClientRect()]);
     all.forEach(([n, r], i) => {
@@ -59,6 +79,36 @@
       const pane = byId("pane-" + one.id);
       if (!pane.childElementCount) say(one.id, "is empty");
       layout(one.id, pane);
+      tables(one.id, pane);
+    }
+    if (p.memory) { // no line goes through the word "peak"
+      show("memory");
+      const word = [...byId("pane-memory").querySelectorAll("svg text")].find((t) => t.textContent === "peak"), r = word && word.getBoundingClientRect();
+      if (!word) say("memory", "the peak is not marked");
+      else if ([...word.ownerSVGElement.querySelectorAll("line")].some((l) => { const q = l.getBoundingClientRect(); return q.left < r.right && q.right > r.left && q.top < r.bottom - 3 && q.bottom > r.top + 3; })) say("memory", "a line goes through the word 'peak'");
+    }
+    // A line has a value once, and each value with a sharding is in the list of tensors, or in the number of those left out.
+    for (const l of p.source.lines) {
+      const names = (l.values || []).map((v) => p.values[v].name + (p.values[v].path ? " " + p.values[v].path : ""));
+      if (new Set(names).size < names.length) say("source", `line ${l.line + 1} lists a value twice: ${names.join(", ").slice(0, 200)}`);
+    }
+    const sharded = p.values.filter((v) => v && v.sharding).length;
+    if (p.mesh && sharded) {
+      show("tensors");
+      const left = /^(\d+) values? of sizes/.exec([...byId("pane-tensors").querySelectorAll(".note")].map((n) => n.textContent).find((t) => t.includes("not known before a run")) || "");
+      const listed = tensorsPane.parts ? tensorsPane.parts.choose.options.length : 0;
+      if (listed + (left ? Number(left[1]) : 0) !== sharded) say("tensors", `${listed} of ${sharded} values are listed`);
+    }
+    // All lines of a kernel can be reached, each with its executions.
+    const kernel = p.kernels.findIndex((k) => k.lines.length > 8);
+    p.kernels.forEach((k) => { if (k.lines.length !== k.line_uses.length || k.line_uses.some((n) => n < 1 || n > k.uses)) say("kernels", `the uses of lines of ${k.name}: ${k.line_uses} of ${k.uses}`); });
+    if (kernel >= 0) {
+      show("kernels"), select("k" + kernel);
+      const more = kernelsPane.source.querySelector("[data-toggle]");
+      if (more) more.click();
+      const links = kernelsPane.source.querySelectorAll("[data-k^=l]").length;
+      if (links !== p.kernels[kernel].lines.length) say("kernels", `${links} of ${p.kernels[kernel].lines.length} lines are links`);
+      select("");
     }
     if (p.graph) {
       show("graph");

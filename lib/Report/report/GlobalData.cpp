@@ -84,25 +84,11 @@ private:
   std::string textName(ValueId v, SourceRange loc, bool statement) const {
     const std::string text = statement ? statementAt(m_.source, loc) : nameAt(m_.source, loc);
     if (text.empty()) return written_->names()(v);
-    if (std::string result = resultAt(loc, pathOf(v)); !result.empty()) return result;
+    if (std::string result = index_.resultAt(loc, pathOf(v)); !result.empty()) return result;
     if (m_[v].position == 0) return text;
     // Such as what an op keeps for its gradient.
     return written_->names().isGenerated(v) ? "result " + std::to_string(m_[v].position) + " of " + text
                                             : written_->names()(v);
-  }
-
-  // Of the names before a statement with several results, the one that `path`, the name when inlined, ends with.
-  std::string resultAt(SourceRange loc, const std::string& path) const {
-    const int line = index_.at(loc);
-    if (line < 0) return "";
-    const std::string_view text = index_.text(static_cast<size_t>(line));
-    const std::string_view names = text.substr(0, std::min(text.find(" = "), text.size()));
-    if (names.find(',') == names.npos || names.find_first_not_of(' ') != names.find('%')) return "";
-    for (size_t at = names.find('%'); at != names.npos; at = names.find('%', at + 1)) {
-      const std::string name(names.substr(at, names.find_first_of(", ", at) - at));
-      if (path == name || path.ends_with("_" + name.substr(1))) return name;
-    }
-    return "";
   }
 
   // An op of the text, and not one that was generated for it, for example by autodiff.
@@ -180,6 +166,7 @@ private:
       valueId_[v] = valueId_[reasons_.shown(v)] = same;
       return same;
     }
+    nameEarlier(one, statement);
     bytes_.push_back(std::max(local, 0.0));
     out_.values.push_back(std::move(one));
     out_.valueLines.push_back(index_.at(loc));
@@ -196,6 +183,17 @@ private:
     valueId_[v] = valueId_[reasons_.shown(v)] = id;
     callResult(v, id);
     return id;
+  }
+
+  // Of the ops that a statement is decomposed into, the last one computes the value: "argsort in %0" is before it.
+  void nameEarlier(const ReportValue& last, bool statement) {
+    const int line = last["line"];
+    if (!statement || line < 0) return;
+    for (const int id : out_.lines[static_cast<size_t>(line)].values)
+      if (ReportValue& v = out_.values[static_cast<size_t>(id)];
+          v["name"] == last["name"] && v["op"] != last["op"] && v.contains("path") == last.contains("path") &&
+          (!v.contains("path") || v["path"] == last["path"]))
+        v["name"] = v["op"].get<std::string>() + " in " + v["name"].get<std::string>();
   }
 
   // The value itself of a `shard` that an inlined function's argument adds to its line without another sharding; or -1.
@@ -509,6 +507,10 @@ private:
       one["messages"] = group.total.count;
       one["members"] = group.members.size();
       if (!group.value.empty()) one["value"] = group.value;
+      if (group.purpose.empty())
+        one.erase("for");
+      else
+        one["for"] = group.purpose;
       if (!group.layer.empty()) one["layer"] = group.layer;
       one["total_bytes"] = group.total.bytes;
       one["total_seconds"] = group.total.seconds;

@@ -33,6 +33,19 @@ std::string_view SourceIndex::text(size_t line) const {
   return text;
 }
 
+std::string SourceIndex::resultAt(SourceRange statement, const std::string& path) const {
+  const int line = at(statement);
+  if (line < 0) return "";
+  std::string_view names = text(static_cast<size_t>(line));
+  names = names.substr(0, std::min(names.find(" = "), names.size()));
+  if (names.find(',') == names.npos || names.find_first_not_of(' ') != names.find('%')) return "";
+  for (size_t at = names.find('%'); at != names.npos; at = names.find('%', at + 1)) {
+    const std::string name(names.substr(at, names.find_first_of(", ", at) - at));
+    if (path == name || path.ends_with("_" + name.substr(1))) return name;
+  }
+  return "";
+}
+
 ReportValue SourceIndex::files() const {
   ReportValue out = ReportValue::array();
   out.push_back({{"name", source_.name}, {"first", 0}});

@@ -17,6 +17,8 @@ public:
   // -1 for a range outside of the text.
   [[nodiscard]] int at(SourceRange r) const { return r.valid() ? atOffset(r.begin) : -1; }
   [[nodiscard]] std::string_view text(size_t line) const;
+  // Of the names before a statement with several results, the one that `path`, the name when inlined, ends with; or "".
+  [[nodiscard]] std::string resultAt(SourceRange statement, const std::string& path) const;
   // The line at which the function begins whose text contains a line; -1: none.
   [[nodiscard]] int functionOf(int line) const;
   // [{"name", "first"}]

@@ -1,10 +1,12 @@
 # The names of collectives agree in `dtc explain`, `dtc report` and `dtc view --what schedule` of each program:
-# collective-names.py DTC PROGRAM ...
+# collective-names.py PROGRAM ... -- DTC
 import json, re, subprocess, sys
 
+split = sys.argv.index("--")
+files, command = sys.argv[1:split], sys.argv[split + 1:]
 
 def dtc(*arguments):
-    return subprocess.run([sys.argv[1], *arguments], capture_output=True, text=True, check=True).stdout
+    return subprocess.run([*command, *arguments], capture_output=True, text=True, check=True).stdout
 
 
 def pattern(name):
@@ -23,7 +25,7 @@ def steps_of_report(program):
                 yield words[step["what"]], words[step["value"]].replace("#", str(step["number"])), step["collective"]
 
 
-for file in sys.argv[2:]:
+for file in files:
     explained, program = json.loads(dtc("explain", file, "--json")), json.loads(dtc("report", file, "--json"))["programs"][0]
     viewed = json.loads(dtc("view", file, "--what", "schedule", "--json"))
     steps = list(steps_of_report(program))
@@ -39,6 +41,7 @@ for file in sys.argv[2:]:
     assert not any(" and 1 more" in n for n in named if "bucket" not in n), (file, named)
     text = dtc("explain", file, "--full").split("\n\n")[0 if not explained.get("pipeline") else 1].split("\n")[1:]
     titles = [c["name"] for c in explained["collectives"]]
+    assert len(text) > 0 or not titles, file
     for row in text:
         columns = re.split(r"  +", row.strip())
         value = re.sub(r" \(for .*\)$", "", columns[6])

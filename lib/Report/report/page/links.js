@@ -46,10 +46,10 @@ function showFunction(i) {
 // `uses`: how often a kernel runs for each line.
 function lineLinks(lines, most, uses) {
   const one = (l, i) => [lineLink(l), uses && uses[i] > 1 ? el("span", {class: "dim", title: "executions for this line, in one run"}, " ×" + uses[i].toLocaleString("en")) : "", " "];
-  if (lines.length <= most) return lines.map(one);
+  if (lines.length <= most) return lines.flatMap(one);
   const more = el("span", {class: "link", tabindex: 0, role: "button", "data-toggle": ""}, `and ${lines.length - most} more`);
   more.addEventListener("click", (e) => { e.stopPropagation(); more.replaceWith(...lines.slice(most).flatMap((l, i) => one(l, i + most)).filter(Boolean)); });
-  return [lines.slice(0, most).map(one), more];
+  return [...lines.slice(0, most).flatMap(one), more];
 }
 const lineLink = (l, own = l) => {
   const line = l >= 0 && state.program.lineAt.get(l);
