@@ -160,7 +160,7 @@ function shardDrawing(v, s, width) {
   const places = placesOf(v), cellText = holders(s, counts.map(() => 0), places);
   const most = rank > 2 ? 6 : 12, gap = 16, label = 15;
   const left = rank > 1 ? Math.max(46, 10 + 6.8 * rangeText(v.sizes[rank - 2], counts[rank - 2], counts[rank - 2] - 1).length) : 46;
-  const oneLine = cellText.join(" ").length * 6.8 + 12, minW = Math.max(...cellText.map((t) => t.length)) * 6.8 + 10;
+  const oneLine = cellText.join(" ").length * 6.8 + 12, minW = Math.max(...cellText.map((t) => t.length + 1), rank ? rangeText(v.sizes[rank - 1], counts[rank - 1], counts[rank - 1] - 1).length + 1 : 0) * 6.8 + 4;
   const columns = rank ? segments(counts[rank - 1], Math.max(2, Math.min(most, Math.floor((width - 70) / minW)))) : [0];
   const rows = rank > 1 ? segments(counts[rank - 2], most) : [0];
   // To scale where the shape is not too narrow for text.
