@@ -162,7 +162,7 @@ private:
     if (sized.valid()) one["bytes"] = *m_.types[sized].numElements() * dtypeBytes(m_.types[sized].dtype);
     const double local = sized.valid() ? deviceBytes(sized, shown.sharding) : -1;
     if (local >= 0) one["device_bytes"] = local;
-    if (const int same = annotated(op, one); same >= 0) {
+    if (const int same = isAnnotation(v) ? annotated(one) : -1; same >= 0) {
       valueId_[v] = valueId_[reasons_.shown(v)] = same;
       return same;
     }
@@ -196,10 +196,15 @@ private:
         v["name"] = v["op"].get<std::string>() + " in " + v["name"].get<std::string>();
   }
 
-  // The value itself of a `shard` that an inlined function's argument adds to its line without another sharding; or -1.
-  int annotated(const std::string& op, const ReportValue& one) const {
+  bool isAnnotation(ValueId v) const {
+    const Module& m = v.index < written_->module().values.size() ? written_->module() : m_;
+    const OpId by = m.definingOp(v);
+    return by.valid() && m.record(by).lowering == Lowering::Annotation;
+  }
+  // The value itself that an inlined function's argument annotates on its line without another sharding; or -1.
+  int annotated(const ReportValue& one) const {
     const int line = one["line"];
-    if (op != "shard" || line < 0 || !one.contains("sharding")) return -1;
+    if (line < 0 || !one.contains("sharding")) return -1;
     for (const int id : out_.lines[static_cast<size_t>(line)].values)
       if (const ReportValue& v = out_.values[static_cast<size_t>(id)];
           v["name"] == one["name"] && v["type"] == one["type"] && v.contains("sharding") &&
