@@ -82,7 +82,7 @@ private:
 
   // The name that the text gives to the statement or argument at a location: "%h". Inlined functions have others.
   std::string textName(ValueId v, SourceRange loc, bool statement) const {
-    const std::string text = statement ? statementAt(m_.source, loc) : nameAt(m_.source, loc);
+    std::string text = statement ? statementAt(m_.source, loc) : nameAt(m_.source, loc);
     if (text.empty()) return written_->names()(v);
     if (std::string result = index_.resultAt(loc, pathOf(v)); !result.empty()) return result;
     if (m_[v].position == 0) return text;
