@@ -41,6 +41,17 @@ int64_t startOf(const Module& m, OpId o) {
                                                           : -1;
 }
 
+// What the result of a message is beside its operand; "" if it has the operand's name.
+std::string_view roleOf(CollectiveKind kind) {
+  switch (kind) {
+  case CollectiveKind::AllGather: return "gathered";
+  case CollectiveKind::P2p:
+  case CollectiveKind::Permute: return "received";
+  case CollectiveKind::AllToAll: return "exchanged";
+  default: return "";
+  }
+}
+
 // "%7"
 bool isNumbered(std::string_view name) {
   return std::ranges::all_of(name.substr(1), [](char c) { return c >= '0' && c <= '9'; });
@@ -260,17 +271,9 @@ StepNames::Name StepNames::describeMessage(OpId by, ValueId v) const {
   if (m_[by].numOperands == 0) return generatedFor(v);
   Name operand = sent(by, std::min<uint32_t>(m_[v].position, m_[by].numOperands - 1));
   const CollectiveKind kind = m_.record(by).collective;
-  const auto role = [&](std::string word) {
+  if (const std::string word(roleOf(kind)); !word.empty()) {
     if (operand.role.starts_with(word)) return operand; // a ring passes it on
-    return Name{operand.role.empty() ? std::move(word) : word + " " + operand.role, operand.of,
-                operand.generated};
-  };
-  switch (kind) {
-  case CollectiveKind::AllGather: return role("gathered");
-  case CollectiveKind::P2p:
-  case CollectiveKind::Permute: return role("received");
-  case CollectiveKind::AllToAll: return role("exchanged");
-  default: break;
+    return Name{operand.role.empty() ? word : word + " " + operand.role, operand.of, operand.generated};
   }
   if (!reduces(kind)) return operand;
   constexpr std::string_view kPartial = "partial ";
@@ -371,6 +374,10 @@ std::string StepNames::step(OpId o) const {
       name = {"", named(result)};
     else if (m_[o].numOperands > 0)
       name = sent(o, 0);
+    // Each message of a ring passes the same value on.
+    if (const std::string_view word = roleOf(m_.record(o).collective);
+        !word.empty() && !name.generated && name.role == word)
+      name.role.clear();
   }
   const bool several = m_[o].numResults > 1 && name.role.empty();
   return text(name, false) + (several ? ", ..." : "") + userPathOf(o);
