@@ -181,8 +181,8 @@ Result<int> explainWhole(Environment& env, const ExplainFlags& o, Module& m, Fun
     return edited;
   };
   const std::string target = o.target.empty() ? kReportTarget : o.target;
-  how.stepSeconds = [&](const Module& program) {
-    return stepSecondsOf(program, program.findFunction(name), o.lowering, target);
+  how.scheduleCost = [&](const Module& program) {
+    return scheduleCostOf(program, program.findFunction(name), o.lowering, target);
   };
   ProgramReport report = explainCollectives(m, *trace, how, again);
   const auto step = stepCostOf(m, m.findFunction(name), o.lowering, target, *trace, report);

@@ -391,11 +391,16 @@ std::string formatOf(const ViewOptions& o) {
   return "text";
 }
 
-// Error (Usage): the name of the output asks for a format that is not written.
+// Error (Usage): the name of the output asks for a format that is not written, or for another than the flag.
 Status checkOutput(const ViewOptions& o) {
   const std::string ending = std::filesystem::path(o.out).extension().string();
   constexpr std::string_view kWritten[] = {"", ".svg", ".html", ".dot", ".txt", ".json"};
-  if (!o.format.empty() || std::ranges::find(kWritten, ending) != std::end(kWritten)) return Ok{};
+  const bool known = std::ranges::find(kWritten, ending) != std::end(kWritten);
+  const std::string format = o.json ? "json" : o.format, own = format == "text" ? ".txt" : "." + format;
+  if (!format.empty() && known && !ending.empty() && ending != own)
+    return usageError((o.json ? "--json" : "--format " + o.format) + " does not write " + ending +
+                      " files: leave out the flag, or end the name of -o with " + own);
+  if (!format.empty() || known) return Ok{};
   return usageError(
       "cannot write " + ending +
       " files: -o takes .svg, .html, .txt, .dot for graphs, and .json for schedules and traces; "

@@ -140,6 +140,17 @@ bool isSize(const std::string& op, const std::string& attribute) {
          });
 }
 
+// "0..4" of the bounds "(0, 4, ...)"; other texts as they are.
+std::string rangeOf(const std::string& constants) {
+  if (!constants.starts_with("(") || !constants.ends_with(")")) return constants;
+  const std::vector<std::string> parts = elements(std::string_view(constants).substr(1, constants.size() - 2));
+  const bool others = std::ranges::any_of(
+      parts.begin() + static_cast<ptrdiff_t>(std::min<size_t>(parts.size(), 2)), parts.end(),
+      [](const std::string& p) { return p != "_" && p != "..."; });
+  const auto bound = [](const std::string& p) { return p == "_" ? "%" : p; };
+  return parts.size() < 2 || others ? constants : bound(parts[0]) + ".." + bound(parts[1]);
+}
+
 bool sizesFollow(const std::string& a, const std::string& b, const SizeChanges& changes) {
   const std::vector<std::string> inA = elements(a), inB = elements(b);
   return inA.size() == inB.size() &&
@@ -172,8 +183,12 @@ AttributeDiff diffAttributes(const SnapshotStatement& a, const SnapshotStatement
   };
   if (sameOp && inA.callee != inB.callee) out.before = inA.callee, out.after = inB.callee;
   add(out.before, list(inA)), add(out.after, list(inB));
+  out.attributes = !out.empty();
   out.constants = sameOp && inA.constants != inB.constants;
-  if (out.constants) add(out.before, inA.constants), add(out.after, inB.constants);
+  if (!out.constants) return out;
+  const bool loop = a.op == "for";
+  add(out.before, loop ? rangeOf(inA.constants) : inA.constants);
+  add(out.after, loop ? rangeOf(inB.constants) : inB.constants);
   return out;
 }
 

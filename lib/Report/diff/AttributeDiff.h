@@ -10,6 +10,7 @@ namespace dtc {
 struct AttributeDiff {
   std::string before, after; // those that differ, as in the text: `{approximate = "tanh"}`, `@f`, `(_, 0.5)`
   bool constants = false;    // literal operands differ
+  bool attributes = false;   // the callee or attributes differ
   [[nodiscard]] bool empty() const { return before.empty() && after.empty(); }
 };
 

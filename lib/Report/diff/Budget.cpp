@@ -4,7 +4,10 @@
 #include "dtc/Support/Words.h"
 #include "explain/ReportText.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <vector>
 
 namespace dtc {
 
@@ -27,6 +30,39 @@ std::optional<double> parseTime(std::string_view text) {
 
 std::string amountText(DiffBudget::Of of, double amount) {
   return of == DiffBudget::Time ? timeText(amount) : bytesText(static_cast<int64_t>(std::min(amount, 9e18)));
+}
+
+// In the unit of timeText, or in bytes.
+std::string exactText(DiffBudget::Of of, double amount, int digits) {
+  if (of != DiffBudget::Time) return std::to_string(std::llround(std::min(amount, 9e18))) + " B";
+  const Unit* unit = std::ranges::find_if(kTimes, [&](const Unit& u) { return amount < u.seconds * 1e3; });
+  if (unit == std::end(kTimes)) --unit;
+  return significant(amount / unit->seconds, digits) + " " + unit->name;
+}
+
+// With as many digits as tell them apart: "9.304 us" and "9.3 us".
+std::vector<std::string> amountTexts(DiffBudget::Of of, const std::vector<double>& amounts) {
+  const auto isDistinct = [&](const std::vector<std::string>& texts) {
+    for (size_t i = 0; i < texts.size(); ++i)
+      for (size_t k = 0; k < i; ++k)
+        if (amounts[i] != amounts[k] && texts[i] == texts[k]) return false;
+    return true;
+  };
+  std::vector<std::string> out;
+  for (double a : amounts) out.push_back(amountText(of, a));
+  constexpr int kMostDigits = 17;
+  for (int digits = 3; !isDistinct(out) && digits <= kMostDigits; ++digits)
+    for (size_t i = 0; i < out.size(); ++i) out[i] = exactText(of, amounts[i], digits);
+  return out;
+}
+
+// With as many digits as tell it from the limit.
+std::string percentText(double percent, double limit) {
+  constexpr int kMostDigits = 17;
+  int digits = 3;
+  while (digits < kMostDigits && percent != limit && significant(percent, digits) == significant(limit, digits))
+    ++digits;
+  return significant(percent, digits);
 }
 
 struct Amounts {
@@ -98,14 +134,12 @@ std::optional<std::string> exceeded(const DiffBudget& budget, const ProgramDiff&
                                                            : budget.value;
   if (b <= limit * (1 + 1e-9)) return std::nullopt;
   std::string out = flag + " is exceeded: " + amounts.what + " ";
-  if (budget.kind == DiffBudget::Amount) {
-    const std::string text = amountText(budget.of, b);
-    const bool alike = budget.of != DiffBudget::Time && text == amountText(budget.of, limit);
-    return out + "is " + (alike ? std::to_string(std::llround(b)) + " B" : text);
-  }
-  out += "grew by " + amountText(budget.of, b - a);
-  if (a > 0) out += " (" + significant((b - a) / a * 100, 3) + " %)";
-  return out + ", from " + amountText(budget.of, a) + " to " + amountText(budget.of, b);
+  if (budget.kind == DiffBudget::Amount) return out + "is " + amountTexts(budget.of, {limit, b})[1];
+  const bool percent = budget.kind == DiffBudget::Percent;
+  const std::vector<std::string> ends = amountTexts(budget.of, {a, b});
+  out += "grew by " + amountTexts(budget.of, {percent ? b - a : budget.value, b - a})[1];
+  if (a > 0) out += " (" + percentText((b - a) / a * 100, percent ? budget.value : -1) + " %)";
+  return out + ", from " + ends[0] + " to " + ends[1];
 }
 
 } // namespace dtc

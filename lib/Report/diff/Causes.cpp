@@ -1,6 +1,7 @@
 #include "diff/Causes.h"
 
 #include "diff/AttributeDiff.h"
+#include "diff/Layers.h"
 #include "diff/Rows.h"
 #include "dtc/Support/Words.h"
 #include "explain/ExplainGroups.h"
@@ -57,10 +58,8 @@ std::string withoutAxes(const std::string& sharding, const std::set<std::string>
 
 // "%blocks_12" of "%blocks_12_h": what statements of one layer begin with. A number at the end is not a layer's.
 std::string layerOf(const SnapshotStatement& s) {
-  if (!isNamed(s)) return "";
-  const size_t begin = s.name.find_first_of("0123456789");
-  const size_t end = begin == s.name.npos ? begin : s.name.find_first_not_of("0123456789", begin);
-  return end == s.name.npos ? "" : s.name.substr(0, end);
+  const LayerName layer = layerName(s);
+  return layer.base.empty() ? "" : layer.base + std::to_string(layer.number);
 }
 
 // "@layer:%h"; without the function for the entry.
@@ -73,35 +72,80 @@ std::string calleeOf(const SnapshotStatement& s) {
   return s.attributes.starts_with("@") ? s.attributes.substr(0, s.attributes.find(' ')) : "";
 }
 
-bool isBoundary(const SnapshotStatement& s) { return s.op == "argument" || s.op == "result"; }
+// "f32" of "f32[64, 512]", and the sizes.
+std::string dtypeText(const std::string& type) { return type.substr(0, type.find('[')); }
+std::string shapeText(const std::string& type) { return type.substr(std::min(type.find('['), type.size())); }
+
+// Settings, then the number of layers and of iterations, which many other changes go with. Functions come last: what
+// calls them is smaller, and says more.
+int rankOf(const DiffCause& c) {
+  if (c.kind == DiffCause::Setting) return 0;
+  if (c.op == "layer") return 1;
+  if (c.op == "for" && c.kind == DiffCause::Attributes) return 2;
+  return c.op == "function" ? 4 : 3;
+}
 
 class Finder {
 public:
   Finder(const ProgramSnapshot& a, const ProgramSnapshot& b, const MatchedStatements& m,
-         const ShardingEquality& equal)
-      : a_(a), b_(b), m_(m), equal_(equal) {}
+         const ShardingEquality& equal, const CompiledNames& names)
+      : a_(a), b_(b), m_(m), equal_(equal), names_(names) {}
 
   Causes run() {
     settings();
+    passedTypes();
     for (size_t node = 0; node < m_.b.size(); ++node)
       if (m_.inA(node)) compare(node);
-    for (const bool inB : {false, true}) unmatched(inB);
+    for (const bool inB : {false, true}) layers(inB), unmatched(inB);
     mergeBoundaries();
-    // Functions come last: what calls them is smaller, and says more.
     sortRows(out_.found,
-             [](const FoundCause& f) { return std::pair(f.cause.op == "function", f.cause.statements); });
+             [](const FoundCause& f) { return std::pair(rankOf(f.cause), f.cause.statements); });
     for (FoundCause& f : out_.found) f.cause.what = namesText(f.names);
     return std::move(out_);
   }
 
 private:
+  // The arguments of functions whose types follow from those of the operands of a call.
+  void passedTypes() {
+    std::unordered_map<std::string, std::vector<size_t>> arguments; // of B, by function
+    for (size_t i = 0; i < m_.b.size(); ++i)
+      if (m_.b[i].op == "argument") arguments[m_.b[i].function].push_back(i);
+    for (size_t node = 0; node < m_.b.size(); ++node) {
+      const SnapshotStatement &call = m_.b[node], *before = m_.inA(node);
+      const std::string callee = calleeOf(call);
+      const auto it = callee.empty() || !before ? arguments.end() : arguments.find(callee.substr(1));
+      if (it == arguments.end() || it->second.size() != call.operands.size() ||
+          before->operands.size() != call.operands.size())
+        continue;
+      for (size_t k = 0; k < it->second.size(); ++k) {
+        const size_t argument = it->second[k];
+        const SnapshotStatement* inA = m_.inA(argument);
+        if (inA && m_.b[argument].type != inA->type &&
+            hasType(m_.a[static_cast<size_t>(before->operands[k])], inA->type) &&
+            hasType(m_.b[static_cast<size_t>(call.operands[k])], m_.b[argument].type))
+          passed_.insert(argument);
+      }
+    }
+  }
+
+  // One of its results has the type.
+  static bool hasType(const SnapshotStatement& s, const std::string& type) {
+    return ("], " + s.type + ", ").find("], " + type + ", ") != std::string::npos;
+  }
+
+  // The names of a statement in reports: those of the compiled program, otherwise "@f:%h".
+  std::vector<std::string> shownNames(size_t node, const SnapshotStatement& s) const {
+    if (!s.function.empty() && node < names_.size() && !names_[node].empty()) return names_[node];
+    return {qualified(s)};
+  }
+
   void settings() {
     if (a_.settings.empty() || b_.settings.empty()) return; // of explain --json
     std::map<std::string, std::string> inA(a_.settings.begin(), a_.settings.end());
     const auto addOne = [&](const std::string& what, const std::string& before, const std::string& after) {
       DiffCause c;
       c.before = before, c.after = after, c.statements = 0;
-      if (before != after) add(std::move(c), "setting " + what, what, {});
+      if (before != after) add(std::move(c), "setting " + what, {what}, {});
     };
     for (const auto& [what, value] : b_.settings) {
       const auto it = inA.find(what);
@@ -112,7 +156,8 @@ private:
   }
 
   // Causes with equal keys are one.
-  void add(DiffCause cause, const std::string& key, const std::string& name, std::span<const size_t> nodes) {
+  FoundCause& add(DiffCause cause, const std::string& key, const std::vector<std::string>& names,
+                  std::span<const size_t> nodes) {
     const auto [it, isNew] = byKey_.try_emplace(key, out_.found.size());
     if (isNew) {
       out_.found.push_back({std::move(cause), {}, {}});
@@ -121,8 +166,9 @@ private:
       out_.found[it->second].cause.statements += cause.statements;
     }
     FoundCause& f = out_.found[it->second];
-    f.names.push_back(name);
+    f.names.insert(f.names.end(), names.begin(), names.end());
     f.nodes.insert(f.nodes.end(), nodes.begin(), nodes.end());
+    return f;
   }
 
   void compare(size_t node) {
@@ -134,7 +180,7 @@ private:
       const std::string change = before + "|" + after;
       const std::string key = std::to_string(kind) + "|" + b.op + "|" + b.function + "|" +
                               (called ? patternOf(change).text : change);
-      add({kind, "", b.op, before, after, b.location}, key, qualified(b), nodes);
+      return &add({kind, "", b.op, before, after, b.location}, key, shownNames(node, b), nodes);
     };
     if (!equal_(a.annotation, b.annotation))
       addOne(DiffCause::Annotation, shardingText(a.annotation), shardingText(b.annotation));
@@ -143,8 +189,13 @@ private:
     const bool operands = operandsDiffer(a, b, follows);
     const bool shaped = a.type != b.type && operandTypesDiffer(a, b);
     const AttributeDiff attributes = diffAttributes(a, b, operandTypes(a, b), follows);
-    if (!attributes.empty())
-      addOne(DiffCause::Attributes, shardingText(attributes.before), shardingText(attributes.after));
+    if (!attributes.empty()) {
+      FoundCause* f =
+          addOne(DiffCause::Attributes, shardingText(attributes.before), shardingText(attributes.after));
+      // Of a loop, they are its bounds.
+      const bool values = !attributes.attributes && b.op != "for" && (a.type == b.type || shaped);
+      f->values = values && (f->values || f->cause.count == 1);
+    }
     const bool toLiteral = attributes.constants && a.operands.size() != b.operands.size();
     if (operands && !toLiteral && a.op == b.op) {
       const auto list = [](const Statements& all, const SnapshotStatement& s) {
@@ -155,10 +206,23 @@ private:
     }
     if (a.type == b.type) return;
     const bool written = a.op == b.op && a.operands.empty() && b.operands.empty(); // of an argument, an iota
-    if (!written && (shaped || !attributes.empty() || operands || follows || a.op != b.op))
+    if (passed_.contains(node) ||
+        (!written && (shaped || !attributes.empty() || operands || follows || a.op != b.op)))
       ++out_.types;
+    else if (b.op == "argument" && dtypeText(a.type) != dtypeText(b.type) && shapeText(a.type) == shapeText(b.type))
+      addDType(node);
     else
       addOne(DiffCause::Type, a.type, b.type);
+  }
+
+  // Arguments of all sizes whose dtypes change alike are one cause.
+  void addDType(size_t node) {
+    const SnapshotStatement &a = *m_.inA(node), &b = *m_.inB(node);
+    const std::string before = dtypeText(a.type), after = dtypeText(b.type);
+    const size_t nodes[] = {node};
+    FoundCause& f = add({DiffCause::Type, "", b.op, a.type, b.type, b.location}, "dtype " + before + "|" + after,
+                        shownNames(node, b), nodes);
+    if (f.cause.before != a.type) f.cause.before = before, f.cause.after = after;
   }
 
   OperandTypes operandTypes(const SnapshotStatement& a, const SnapshotStatement& b) const {
@@ -186,6 +250,44 @@ private:
     return std::ranges::any_of(operandTypes(a, b), [](const auto& t) { return t.first != t.second; });
   }
 
+  // Layers that one program has alone: their arguments, results and ops in all functions.
+  void layers(bool inB) {
+    const Statements& all = inB ? m_.b : m_.a;
+    const std::vector<std::string> names = layersAlone(m_, inB);
+    std::vector<std::string>& layers = layers_ = names;
+    // An unnamed value within it.
+    for (size_t i = 1; i < all.size(); ++i) {
+      const size_t node = inB ? m_.nodeB(i) : m_.nodeA(i);
+      const bool alone = !m_.inA(node) || !m_.inB(node);
+      const size_t next = static_cast<size_t>(
+          std::ranges::find_if(all.begin() + static_cast<ptrdiff_t>(i), all.end(), isNamed) - all.begin());
+      if (alone && !isNamed(all[i]) && !layers[i - 1].empty() && next < all.size() &&
+          names[next] == layers[i - 1] && all[next].function == all[i].function)
+        layers[i] = layers[i - 1];
+    }
+    std::vector<std::string> order;
+    std::map<std::string, std::vector<size_t>> of;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (layers[i].empty()) continue;
+      if (!of.contains(layers[i])) order.push_back(layers[i]);
+      of[layers[i]].push_back(i);
+    }
+    for (const std::string& layer : order) {
+      DiffCause c;
+      c.kind = inB ? DiffCause::Added : DiffCause::Removed;
+      c.op = "layer";
+      std::vector<size_t> nodes;
+      for (size_t i : of.at(layer)) {
+        nodes.push_back(inB ? m_.nodeB(i) : m_.nodeA(i));
+        if (c.location.empty() && !isBoundary(all[i])) c.location = all[i].location;
+      }
+      c.statements = nodes.size();
+      (inB ? c.after : c.before) =
+          std::to_string(nodes.size()) + (nodes.size() == 1 ? " statement" : " statements");
+      add(std::move(c), (inB ? "+layer " : "-layer ") + patternOf(layer).text, {layer}, nodes);
+    }
+  }
+
   // Runs of statements of one program alone. Arguments and results stand for themselves, and a run ends where
   // the layer or the function changes, so that equal layers are one cause.
   void unmatched(bool inB) {
@@ -208,7 +310,7 @@ private:
     };
     for (size_t i = 0; i < all.size(); ++i) {
       const size_t node = inB ? m_.nodeB(i) : m_.nodeA(i);
-      if (m_.inA(node) && m_.inB(node)) {
+      if ((m_.inA(node) && m_.inB(node)) || !layers_[i].empty()) {
         flush();
         continue;
       }
@@ -238,7 +340,7 @@ private:
         run, [&](size_t i) { return all[i].op != "argument" && all[i].op != "result"; });
     (inB ? c.after : c.before) = std::to_string(ops) + (ops == 1 ? " op" : " ops");
     c.statements = run.size();
-    add(std::move(c), (inB ? "+function " : "-function ") + first.location, "@" + first.function, nodes);
+    add(std::move(c), (inB ? "+function " : "-function ") + first.location, {"@" + first.function}, nodes);
   }
 
   void addRun(bool inB, std::span<const size_t> run) {
@@ -269,7 +371,7 @@ private:
     (inB ? c.after : c.before) = what;
     c.location = first.location;
     c.statements = run.size();
-    add(std::move(c), key, qualified(first), nodes);
+    add(std::move(c), key, shownNames(nodes[0], first), nodes);
   }
 
   // Many kinds of added or removed arguments are one cause: the state of another optimizer, for example.
@@ -299,6 +401,9 @@ private:
   const ProgramSnapshot& b_;
   const MatchedStatements& m_;
   const ShardingEquality& equal_;
+  const CompiledNames& names_;
+  std::set<size_t> passed_;         // arguments whose types follow from calls
+  std::vector<std::string> layers_; // by statement: that the program has alone
   std::unordered_map<std::string, size_t> byKey_;
   Causes out_;
 };
@@ -326,8 +431,8 @@ bool ShardingEquality::operator()(const std::string& a, const std::string& b) co
 std::string shardingText(const std::string& sharding) { return sharding.empty() ? "none" : sharding; }
 
 Causes findCauses(const ProgramSnapshot& a, const ProgramSnapshot& b, const MatchedStatements& m,
-                  const ShardingEquality& equal) {
-  return Finder(a, b, m, equal).run();
+                  const ShardingEquality& equal, const CompiledNames& names) {
+  return Finder(a, b, m, equal, names).run();
 }
 
 } // namespace dtc

@@ -22,6 +22,7 @@ struct FoundCause {
   DiffCause cause;
   std::vector<std::string> names; // of the equal ones
   std::vector<size_t> nodes;
+  bool values = false; // only numbers that ops compute with differ, which change no cost
 };
 
 struct Causes {
@@ -29,7 +30,10 @@ struct Causes {
   size_t types = 0;              // statements whose types follow from those of others
 };
 
+// By node: the names of a statement in the compiled program, one for each call of its function; empty if unknown.
+using CompiledNames = std::vector<std::vector<std::string>>;
+
 [[nodiscard]] Causes findCauses(const ProgramSnapshot& a, const ProgramSnapshot& b, const MatchedStatements&,
-                                const ShardingEquality&);
+                                const ShardingEquality&, const CompiledNames&);
 
 } // namespace dtc

@@ -6,6 +6,10 @@ namespace dtc {
 
 using Statements = std::vector<SnapshotStatement>;
 
+[[nodiscard]] inline bool isBoundary(const SnapshotStatement& s) {
+  return s.op == "argument" || s.op == "result";
+}
+
 // Matched statements are one node: that of B. The nodes of statements of A alone follow.
 class MatchedStatements {
 public:

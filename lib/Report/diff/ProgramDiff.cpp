@@ -225,7 +225,7 @@ private:
                                    a_.otherSeconds,
                                    b_.otherSeconds,
                                    1,
-                                   kNoCause,
+                                   statements_.causeOf({}),
                                    {}});
     sortRows(out_.computations, [](const DiffComputation& c) { return -std::abs(c.b - c.a); });
   }

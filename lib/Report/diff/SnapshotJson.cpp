@@ -46,6 +46,8 @@ Json json(const SnapshotStatement& s) {
   add("from", s.from);
   add("location", s.location);
   add("path", s.path);
+  if (s.within >= 0) out["within"] = s.within;
+  if (s.executions > 0) out["executions"] = s.executions;
   if (s.seconds != 0) out["seconds"] = s.seconds;
   return out;
 }
@@ -235,6 +237,12 @@ private:
       if (origin >= static_cast<int64_t>(out_.written.size()))
         fields_.fail(path + "origin", "an index of written");
       s.origin = static_cast<int32_t>(std::min<int64_t>(origin, INT32_MAX));
+      int64_t within = -1;
+      fields_.read(j, "within", path, within);
+      if (within >= static_cast<int64_t>(out.size()))
+        fields_.fail(path + "within", "the index of an earlier statement");
+      s.within = static_cast<int32_t>(std::min<int64_t>(within, INT32_MAX));
+      fields_.read(j, "executions", path, s.executions);
       out.push_back(std::move(s));
     });
   }

@@ -3,10 +3,12 @@
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/text/Text.h"
 #include "dtc/IR/text/UserLocation.h"
+#include "dtc/Passes/analysis/OpWork.h"
 #include "dtc/Support/Words.h"
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace dtc {
 
@@ -84,12 +86,13 @@ void StatementReader::function(FuncId f) {
 SnapshotStatement& StatementReader::add(std::span<const ValueId> values) {
   SnapshotStatement& s = out_.emplace_back();
   s.function = function_;
+  s.within = within_, s.executions = executions_;
   for (ValueId v : values) {
     of_[v.index] = static_cast<int32_t>(out_.size()) - 1;
     const std::string comma = s.type.empty() ? "" : ", ";
-    if (comma.empty()) s.name = names_(v), s.generated = names_.isGenerated(v);
-    s.type += comma + (m_[v].type.valid() ? printType(m_, m_[v].type) : "?");
     const ValueId shown = shown_ ? shown_->shown(v) : v; // after the reshard, as the report has it
+    if (comma.empty()) s.name = names_(shown), s.generated = names_.isGenerated(shown);
+    s.type += comma + (m_[v].type.valid() ? printType(m_, m_[v].type) : "?");
     const std::string sharding = m_[shown].sharding.valid() ? printSharding(m_, m_[shown].sharding) : "";
     const std::string written = prepared_ ? annotation(m_[v].sharding, v) : sharding;
     if (!written.empty()) s.annotation += (s.annotation.empty() ? "" : ", ") + written;
@@ -127,11 +130,16 @@ void StatementReader::op(OpId o) {
   if (m_[o].callee.valid()) s.attributes = "@" + std::string(m_.strings[m_[o].callee]) + " " + s.attributes;
   readOperands(o, s);
   place(m_[o].loc);
+  const int32_t outer = std::exchange(within_, index);
+  const int64_t outerExecutions = executions_;
+  if (__builtin_mul_overflow(executions_, executionsOf(m_, o).value_or(0), &executions_))
+    executions_ = INT64_MAX;
   for (uint32_t k = 0; k < m_[o].numRegions; ++k) {
     for (ValueId v : m_[m_.region(o, k)].args) of_[v.index] = index;
     carried(o, k);
     block(m_.region(o, k));
   }
+  within_ = outer, executions_ = outerExecutions;
   carriedOut(o);
 }
 
@@ -182,6 +190,7 @@ void StatementReader::results(FuncId f) {
     SnapshotStatement& s = out_.emplace_back();
     place(result.loc);
     s.function = function_;
+    s.executions = 1;
     s.op = "result";
     s.name =
         result.label.valid() ? "%" + std::string(m_.strings[result.label]) : "result " + std::to_string(r);

@@ -49,7 +49,9 @@ private:
   std::vector<int32_t> of_;                      // by value: its statement, or -1
   std::unordered_map<OpId, int32_t> statements_; // by op
   FuncId entry_;
-  std::string function_; // that is being read; "" for the entry
+  std::string function_;   // that is being read; "" for the entry
+  int32_t within_ = -1;    // the loop or branch that is being read
+  int64_t executions_ = 1; // of the loops around it; 0 if unknown
   std::unordered_map<uint32_t, int32_t> places_;
   std::vector<uint32_t> offsets_; // by statement
   std::vector<SnapshotStatement> out_;

@@ -12,7 +12,7 @@ StatementDiff::StatementDiff(const ProgramSnapshot& a, const ProgramSnapshot& b)
 }
 
 void StatementDiff::run(ProgramDiff& out) {
-  if (out.comparesStatements) causes_ = findCauses(a_, b_, written_, equal_);
+  if (out.comparesStatements) causes_ = findCauses(a_, b_, written_, equal_, compiledNames());
   for (const FoundCause& f : causes_.found) out.causes.push_back(f.cause);
   out.types = causes_.types;
   statements(out);
@@ -25,6 +25,30 @@ void StatementDiff::run(ProgramDiff& out) {
     const SnapshotStatement *a = compiled_.inA(n), *b = compiled_.inB(n);
     if ((a != nullptr) != (b != nullptr)) ++out.generated;
   }
+}
+
+// "%a_h" and "%y_h" for %h of a function that is called for %a and %y. What a gradient computes has the place of its
+// statement, too.
+CompiledNames StatementDiff::compiledNames() const {
+  CompiledNames out(written_.numNodes());
+  const auto visit = [&](const ProgramSnapshot& p, bool inB) {
+    std::vector<std::vector<std::string>> others(p.written.size()), own(p.written.size());
+    for (const SnapshotStatement& s : p.statements) {
+      if (s.origin < 0 || s.generated || s.op == "argument" || s.op == "result") continue;
+      const auto origin = static_cast<size_t>(s.origin);
+      const SnapshotStatement& text = p.written[origin];
+      if (text.op != s.op || text.name.empty()) continue;
+      std::vector<std::string>& names = (s.name.ends_with("_" + text.name.substr(1)) ? own : others)[origin];
+      if (std::ranges::find(names, s.name) == names.end()) names.push_back(s.name);
+    }
+    for (size_t i = 0; i < own.size(); ++i) {
+      std::vector<std::string>& names = out[inB ? written_.nodeB(i) : written_.nodeA(i)];
+      if (names.empty()) names = own[i].empty() ? others[i] : own[i];
+    }
+  };
+  visit(b_, true);
+  visit(a_, false);
+  return out;
 }
 
 void StatementDiff::statements(ProgramDiff& out) {
@@ -69,7 +93,7 @@ void StatementDiff::compiledFacts(ProgramDiff& out) const {
       if (sharding.empty() && !all[i].generated) sharding = all[i].sharding;
       (inB ? s.secondsB : s.secondsA) += all[i].seconds;
       const size_t node = inB ? compiled_.nodeB(i) : compiled_.nodeA(i);
-      if (s.follows == kNoCause && s.causes.empty() && affected(node))
+      if (s.follows == kNoCause && s.causes.empty() && (affected(node) || isRepeated(node)))
         s.follows = isResharded(node) ? shardingCause_[node] : cause_[node];
     }
   };
@@ -110,6 +134,12 @@ bool StatementDiff::affected(size_t node) const {
   return isResharded(node) || a->type != b->type || a->attributes != b->attributes;
 }
 
+// Whether it runs another number of times, which follows from the loop that it is in.
+bool StatementDiff::isRepeated(size_t node) const {
+  const SnapshotStatement *a = compiled_.inA(node), *b = compiled_.inB(node);
+  return a && b && a->executions > 0 && b->executions > 0 && a->executions != b->executions;
+}
+
 // The nodes that its sharding was propagated from, if it changed, then its operands.
 std::vector<size_t> StatementDiff::sourcesOf(size_t node) const {
   std::vector<size_t> out;
@@ -134,14 +164,15 @@ bool StatementDiff::isRequired(int cause) const {
   return c.kind == DiffCause::Type && c.op != "argument" && c.op != "result";
 }
 
-// Of causes that reach a statement, those of the first round count. Sizes explain a sharding, and constants anything, that
-// no other cause reaches.
+// Of causes that reach a statement, those of the first round count. Sizes explain a sharding, and constants and numbers
+// that ops compute with anything, that no other cause reaches.
 int StatementDiff::roundOf(int cause, bool ofShardings) const {
-  const bool isType = causes_.found[static_cast<size_t>(cause)].cause.kind == DiffCause::Type;
-  return isRequired(cause) ? 2 : isType && ofShardings ? 1 : 0;
+  const FoundCause& f = causes_.found[static_cast<size_t>(cause)];
+  return isRequired(cause) || f.values ? 2 : f.cause.kind == DiffCause::Type && ofShardings ? 1 : 0;
 }
 
-// From each cause to all affected statements that follow from it, breadth first: the nearest cause counts.
+// From each cause to all affected statements that follow from it, breadth first: the nearest cause counts. A loop that
+// runs another number of times is the cause of the times of its statements.
 std::vector<int> StatementDiff::spread(const std::vector<std::vector<size_t>>& followers,
                                        bool ofShardings) const {
   std::vector<std::pair<int, size_t>> seeds;
@@ -170,15 +201,23 @@ void StatementDiff::spread() {
   for (size_t n = 0; n < compiled_.numNodes(); ++n)
     if ((compiled_.inA(n) || compiled_.inB(n)) && affected(n))
       for (size_t source : sourcesOf(n)) followers[source].push_back(n);
-  cause_ = spread(followers, false), shardingCause_ = spread(followers, true);
+  shardingCause_ = spread(followers, true);
+  for (size_t n = 0; n < compiled_.numNodes(); ++n) {
+    if (!isRepeated(n)) continue;
+    const SnapshotStatement *a = compiled_.inA(n), *b = compiled_.inB(n);
+    if (b->within >= 0) followers[compiled_.nodeB(static_cast<size_t>(b->within))].push_back(n);
+    if (a->within >= 0) followers[compiled_.nodeA(static_cast<size_t>(a->within))].push_back(n);
+  }
+  cause_ = spread(followers, false);
 }
 
-// A cause of everything that no other explains: the only one, or the only setting.
+// A cause of everything that no other explains: the only one, or the only setting. The numbers of stages and
+// micro-batches follow from another.
 int StatementDiff::onlyCause() const {
   if (causes_.found.size() == 1) return 0;
   int setting = kNoCause;
   for (size_t i = 0; i < causes_.found.size(); ++i)
-    if (causes_.found[i].cause.kind == DiffCause::Setting) {
+    if (const DiffCause& c = causes_.found[i].cause; c.kind == DiffCause::Setting && c.what != "pipeline") {
       if (setting != kNoCause) return kNoCause;
       setting = static_cast<int>(i);
     }

@@ -21,6 +21,7 @@ public:
   [[nodiscard]] DiffRowsOf writtenOf(std::span<const size_t> nodes) const;
 
 private:
+  [[nodiscard]] CompiledNames compiledNames() const;
   void statements(ProgramDiff&);
   void compiledFacts(ProgramDiff&) const;
   void seed();
@@ -32,6 +33,7 @@ private:
   void shardings(ProgramDiff&) const;
   [[nodiscard]] bool isResharded(size_t node) const;
   [[nodiscard]] bool affected(size_t node) const;
+  [[nodiscard]] bool isRepeated(size_t node) const;
   [[nodiscard]] std::vector<size_t> sourcesOf(size_t node) const;
   [[nodiscard]] int onlyCause() const;
 

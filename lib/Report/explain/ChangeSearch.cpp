@@ -124,13 +124,13 @@ ChangeSearch::Trial* ChangeSearch::trial(const Edits& edits) {
 
 // The time of the changed program's schedule, as far as the work allows.
 void ChangeSearch::price(const Edits& edits, Trial& t) {
-  if (!options_.stepSeconds) return;
-  if (!now_.priced) now_.priced = true, now_.step = options_.stepSeconds(prepared_);
+  if (!options_.scheduleCost) return;
+  if (!now_.priced) now_.priced = true, now_.step = options_.scheduleCost(prepared_);
   const auto cost = static_cast<int64_t>(prepared_.ops.size());
   if (t.priced || !now_.step || stepWork_ + cost > options_.stepWork) return;
   t.priced = true;
   stepWork_ += cost;
-  if (const auto m = preparedWith(edits)) t.step = options_.stepSeconds(*m);
+  if (const auto m = preparedWith(edits)) t.step = options_.scheduleCost(*m);
 }
 
 bool ChangeSearch::isRemovedBy(const TracedCollective& c, const Trial& t) const {
@@ -416,7 +416,7 @@ bool ChangeSearch::best(const TracedCollective& c, const std::vector<Edits>& tri
   for (const auto& [t, edits] : found) {
     price(*edits, *t);
     const bool known = out.stepAfter && t->step;
-    if (!out.change.empty() && (known ? *t->step >= *out.stepAfter : t->seconds >= out.secondsAfter))
+    if (!out.change.empty() && (known ? t->step->seconds >= out.stepAfter->seconds : t->seconds >= out.secondsAfter))
       continue;
     out.change = *edits;
     out.secondsAfter = t->seconds;

@@ -32,7 +32,7 @@ private:
     double argumentBytes = 0; // of a device
     size_t collectives = 0;
     bool priced = false;
-    std::optional<double> step;                        // of the schedule, once it was priced
+    std::optional<ScheduleCost> step;                  // once it was priced
     std::map<std::pair<Need, std::string>, int> needs; // by axis: number of collectives
     std::set<std::string> keys;
   };

@@ -29,6 +29,7 @@ public:
     v = reasons_.shown(v);
     out.value = reasons_.lookupName(v);
     out.generated = reasons_.isGenerated(v);
+    out.userName = names_.argument(root, out.value);
     out.type = printType(m_, m_[v].type);
     out.sharding = m_[v].sharding.valid() ? printSharding(m_, m_[v].sharding) : "";
     out.location = location(v);
@@ -57,6 +58,7 @@ public:
     ExplainReshard out;
     ValueId from = m_.operand(r.reshard, 0), to = m_.result(r.reshard);
     out.value = reasons_.name(reasons_.shown(reasons_.source(from)));
+    out.userName = names_.argument(reasons_.source(from), out.value);
     out.from = printSharding(m_, m_[from].sharding);
     out.to = printSharding(m_, m_[to].sharding);
     if (r.cause.valid()) out.cause = m_.record(r.cause).name, out.causeLocation = location(r.cause);

@@ -150,13 +150,19 @@ std::string changeText(const ProgramCollective& c, const ProgramReport& r, const
            e.location + ")\n";
   out += indent + "  ";
   if (c.stepAfter)
-    out += std::string(c.slows() ? "but the step" : "the step") + " then takes " + timeText(*c.stepAfter) +
-           " instead of " + timeText(*c.stepBefore);
+    out += std::string(c.slows() ? "but the step" : "the step") + " then takes " +
+           timeText(c.stepAfter->seconds) + " instead of " + timeText(c.stepBefore->seconds);
   else
     out += "before the schedule, the program then takes " + timeText(c.secondsAfter) + " instead of " +
            timeText(r.computeSeconds + r.commSeconds);
-  return out + ", with " + std::to_string(c.collectivesAfter) +
-         (c.collectivesAfter == 1 ? " collective" : " collectives") + "\n";
+  out += ", with " + std::to_string(c.collectivesAfter) +
+         (c.collectivesAfter == 1 ? " collective" : " collectives");
+  if (!c.stepAfter) return out + "\n";
+  const int64_t before = c.stepBefore->memoryBytes, after = c.stepAfter->memoryBytes;
+  const bool alike = before != after && bytesText(before) == bytesText(after);
+  const auto text = [&](int64_t bytes) { return alike ? std::to_string(bytes) + " B" : bytesText(bytes); };
+  return out + ", and a device needs " +
+         (before == after ? "as much memory, " + text(after) : text(after) + " instead of " + text(before)) + "\n";
 }
 
 // "  @pod{dp, _ | sum(tp)} -> @pod{dp, _}", after the value if the message has several or another name.
@@ -292,7 +298,12 @@ nlohmann::ordered_json json(const ProgramCollective& c) {
   } else {
     out["seconds_after"] = c.secondsAfter;
     out["collectives_after"] = c.collectivesAfter;
-    if (c.stepAfter) out["step_seconds_before"] = *c.stepBefore, out["step_seconds_after"] = *c.stepAfter;
+    if (c.stepAfter) {
+      out["step_seconds_before"] = c.stepBefore->seconds;
+      out["step_seconds_after"] = c.stepAfter->seconds;
+      out["memory_bytes_before"] = c.stepBefore->memoryBytes;
+      out["memory_bytes_after"] = c.stepAfter->memoryBytes;
+    }
   }
   return out;
 }

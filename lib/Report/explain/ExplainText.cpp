@@ -74,7 +74,7 @@ std::string stepsText(const std::vector<ExplainStep>& chains, const std::string&
 }
 
 static std::string reshardText(const ExplainReshard& r, const std::string& indent) {
-  std::string out = indent + r.value + ":" + (r.from.empty() ? "" : " " + r.from + " -> " + r.to) + "\n";
+  std::string out = indent + namedText(r.value, r.userName) + ":" + (r.from.empty() ? "" : " " + r.from + " -> " + r.to) + "\n";
   if (r.steps.empty()) out += indent + "  no communication\n";
   for (const ExplainCollective& c : r.steps) {
     out += indent + "  " + c.kind + (c.axes.empty() ? "" : " over " + c.axes) + ": ";
@@ -117,7 +117,8 @@ std::string decisionText(const ExplainDecision& d, const std::string& indent) {
 
 std::string explainText(const ExplainValue& v) {
   std::string out =
-      (v.generated ? "in " : "") + v.value + ": " + v.type + (v.sharding.empty() ? "" : " " + v.sharding);
+      namedText((v.generated ? "in " : "") + v.value, v.userName) + ": " + v.type +
+      (v.sharding.empty() ? "" : " " + v.sharding);
   if (!v.location.empty()) out += "  (" + v.location + ")";
   out += "\n";
   for (size_t d = 0; d < v.dims.size(); ++d) {
@@ -165,6 +166,7 @@ nlohmann::ordered_json reshardJson(const ExplainReshard& r) {
                      {"seconds", c.seconds},
                      {"shared", c.shared}});
   return {{"value", r.value},
+          {"user_name", r.userName},
           {"from", r.from},
           {"to", r.to},
           {"cause", r.cause},
@@ -192,8 +194,11 @@ nlohmann::ordered_json decisionsJson(const std::vector<ExplainDecision>& decisio
 }
 
 std::string explainJson(const ExplainValue& v) {
-  nlohmann::ordered_json out = {
-      {"value", v.value}, {"type", v.type}, {"sharding", v.sharding}, {"location", v.location}};
+  nlohmann::ordered_json out = {{"value", v.value},
+                                {"user_name", v.userName},
+                                {"type", v.type},
+                                {"sharding", v.sharding},
+                                {"location", v.location}};
   out["dims"] = nlohmann::ordered_json::array();
   for (const ExplainDim& d : v.dims)
     out["dims"].push_back({{"size", d.size}, {"axes", d.parts}, {"chain", chainJson(d.chain)}});

@@ -4,6 +4,8 @@
 #include "dtc/IR/OpRecord.h"
 #include "dtc/Passes/analysis/Branches.h"
 #include "dtc/Passes/analysis/OpWork.h"
+#include "dtc/IR/text/Text.h"
+#include "dtc/Support/Words.h"
 #include "explain/Exposure.h"
 
 #include <algorithm>
@@ -26,7 +28,7 @@ public:
       if (!m_[f].spmd) continue;
       mesh_ = meshValueOf(m_, f);
       func_ = f;
-      for (const MeshAxis& a : mesh_.axes) axisOf(a.name);
+      for (const MeshAxis& a : mesh_.axes) costOf(std::string(m_.strings[a.name]));
       State s;
       block(m_[f].body, 1, s);
     }
@@ -48,12 +50,17 @@ private:
     std::unordered_map<ValueId, size_t> bringer; // the message of a result
   };
 
-  AxisCost& axisOf(StrId name) {
-    for (size_t i = 0; i < names_.size(); ++i)
-      if (names_[i] == name) return out_.axes[i];
-    names_.push_back(name);
-    out_.axes.push_back({std::string(m_.strings[name])});
+  AxisCost& costOf(const std::string& axes) {
+    const auto known = std::ranges::find(out_.axes, axes, &AxisCost::axis);
+    if (known != out_.axes.end()) return *known;
+    out_.axes.push_back({axes});
     return out_.axes.back();
+  }
+
+  // A message over several axes counts once, for them together.
+  AxisCost& costOf(OpId message) {
+    return costOf(
+        joined(collectiveAxes(m_, message), ", ", [&](const AxisRef& a) { return printAxis(a, m_.strings); }));
   }
 
   // The device needs `v` at this point.
@@ -63,9 +70,7 @@ private:
     divideWait(s.messages, it->second, s.now, [&](size_t part, double exposed, double /*idle*/) {
       const Message& message = s.messages[part];
       out_.exposed[message.op] += message.times * exposed;
-      const std::vector<AxisRef> axes = collectiveAxes(m_, message.op);
-      for (const AxisRef& a : axes)
-        axisOf(a.name).exposedSeconds += message.times * exposed / static_cast<double>(axes.size());
+      costOf(message.op).exposedSeconds += message.times * exposed;
     });
     s.now = std::max(s.now, s.messages[it->second].end());
   }
@@ -108,15 +113,12 @@ private:
     for (size_t before : own.after) own.begin = std::max(own.begin, s.messages[before].end());
     if (!c.price) out_.complete = false;
     const CollectivePrice price = c.price.value_or(CollectivePrice());
-    for (const AxisRef& a : axes) {
-      AxisCost& cost = axisOf(a.name);
-      const double share = times / static_cast<double>(axes.size());
-      cost.count += rounded(times);
-      cost.bytesReceived += rounded(share * static_cast<double>(price.bytesReceived));
-      cost.seconds += share * price.seconds;
-      cost.latencySeconds += share * price.latencySeconds;
-      s.lastOf[a.name] = s.messages.size();
-    }
+    AxisCost& cost = costOf(c.op);
+    cost.count += rounded(times);
+    cost.bytesReceived += rounded(times * static_cast<double>(price.bytesReceived));
+    cost.seconds += times * price.seconds;
+    cost.latencySeconds += times * price.latencySeconds;
+    for (const AxisRef& a : axes) s.lastOf[a.name] = s.messages.size();
     out_.commSeconds += times * price.seconds;
     for (uint32_t r = 0; r < m_[c.op].numResults; ++r) s.bringer[m_.result(c.op, r)] = s.messages.size();
     own.seconds = price.seconds;
@@ -141,7 +143,6 @@ private:
   std::unordered_map<OpId, const TracedCollective*> collectives_;
   FuncId func_;
   Mesh mesh_;
-  std::vector<StrId> names_;
   ProgramTime out_;
 };
 

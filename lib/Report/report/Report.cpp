@@ -99,8 +99,8 @@ private:
       const FuncId f = edited.findFunction(name_);
       return f.valid() ? closedModule(std::move(edited), f, quiet) : std::nullopt;
     };
-    how.stepSeconds = [&](const Module& program) {
-      return stepSecondsOf(program, program.findFunction(name_), options_.lowering, options_.target);
+    how.scheduleCost = [&](const Module& program) {
+      return scheduleCostOf(program, program.findFunction(name_), options_.lowering, options_.target);
     };
     report_ = explainCollectives(*prepared, *trace, how, again);
     index_.emplace(data_.source);

@@ -141,14 +141,14 @@ std::optional<StepCost> stepCostOf(const Module& program, FuncId entry, const Lo
   return stepCostOf(session.module(), session.entry());
 }
 
-std::optional<double> stepSecondsOf(const Module& program, FuncId entry, const LoweringFlags& flags,
-                                    const std::string& target) {
+std::optional<ScheduleCost> scheduleCostOf(const Module& program, FuncId entry, const LoweringFlags& flags,
+                                           const std::string& target) {
   const std::string written = writtenTarget(program, entry);
   Session session(program, entry, flags.pipeline(written.empty() ? target : written));
   Diagnostics quiet;
   if (!session.lower(Stage::Placed, quiet) || quiet.hasErrors()) return std::nullopt;
   const auto cost = stepCostOf(session.module(), session.entry());
-  return cost ? std::optional(cost->seconds) : std::nullopt;
+  return cost ? std::optional(ScheduleCost{cost->seconds, cost->memoryBytes}) : std::nullopt;
 }
 
 nlohmann::ordered_json stepCostJson(const StepCost& c) {

@@ -47,6 +47,7 @@ struct ExplainCollective {
 
 struct ExplainReshard {
   std::string value, from, to;      // "%y", "@pod{dp, _ | sum(tp)}", "@pod{dp, _}"
+  std::string userName;             // of an argument, where the text has another: "params['head']"
   std::string cause, causeLocation; // the op whose result it reshards
   std::string needs, needsLocation; // the op that requires it, or ""
   std::string why;                  // a sentence
@@ -56,6 +57,7 @@ struct ExplainReshard {
 
 struct ExplainValue {
   std::string value, type, sharding, location;
+  std::string userName; // of an argument, where the text has another: "params['head']"
   std::vector<ExplainDim> dims;
   bool generated = false;               // not in the text; `value` is the statement that it was generated for
   std::vector<ExplainReshard> reshards; // that produce this value, and those that its users require

@@ -21,6 +21,12 @@ struct AnnotationEdit {
   std::string before, after;   // "@pod{tp, _}", "@pod{_, _}"
 };
 
+// Of one run of a compiled program.
+struct ScheduleCost {
+  double seconds = 0;
+  int64_t memoryBytes = 0; // the peak of the device that needs most
+};
+
 struct ProgramCollective {
   std::string kind;              // "all_reduce"
   std::vector<std::string> axes; // major to minor
@@ -50,8 +56,10 @@ struct ProgramCollective {
   double secondsAfter = 0;     // of the changed program
   size_t collectivesAfter = 0; // of the changed program
   // Of the schedules, where both are known.
-  std::optional<double> stepBefore, stepAfter;
-  [[nodiscard]] bool slows() const { return stepBefore && *stepAfter > *stepBefore * (1 + 1e-9); }
+  std::optional<ScheduleCost> stepBefore, stepAfter;
+  [[nodiscard]] bool slows() const {
+    return stepBefore && stepAfter->seconds > stepBefore->seconds * (1 + 1e-9);
+  }
   size_t group = 0; // of ProgramReport::groups
 };
 
@@ -81,9 +89,9 @@ struct ProgramSummary {
   std::vector<SummaryRow> layers;      // in program order
 };
 
-// The cost of the collectives of one axis in one call, and lower bounds of it.
+// The cost of the collectives over one axis, or over the same several, in one call, and lower bounds of it.
 struct AxisCost {
-  std::string axis;
+  std::string axis;                     // "tp", "dp, tp"
   int64_t count = 0, bytesReceived = 0; // multiplied by the iteration counts of loops, where known
   double seconds = 0;                   // without overlap
   double latencySeconds = 0;            // lower bound: the latency of the messages
@@ -110,7 +118,7 @@ struct ProgramReport {
   std::vector<ExplainGroup> groups;           // in the order of their first members
   ProgramSummary summary;
   std::vector<ProgramContract> contracts;     // all contracts hold
-  std::vector<AxisCost> axes;                 // the used ones, in the mesh's order
+  std::vector<AxisCost> axes;                 // the used ones, in the mesh's order, then several together
   double computeSeconds = 0, commSeconds = 0; // of one device, on the nominal machine
   int64_t bytesReceived = 0;
   bool complete = true;             // every size and iteration count is known
@@ -130,8 +138,8 @@ struct ExplainOptions {
   bool full = false;     // for each collective, not only for one of each group
   AnnotationLinks links; // of the module as written: what has to be changed together
   int64_t work = 100000; // ops propagated to try changes, at most
-  // The time of the schedule of a prepared program, in seconds; empty: changes are compared without it.
-  std::function<std::optional<double>(const Module&)> stepSeconds;
+  // The cost of the schedule of a prepared program; empty: changes are compared without it.
+  std::function<std::optional<ScheduleCost>(const Module&)> scheduleCost;
   int64_t stepWork = 20000; // ops compiled for it, at most
   Progress progress;        // called for each collective that is searched; may be empty
 };

@@ -26,9 +26,9 @@ struct StepCost {
                                                  const std::string& target, const CollectiveTrace&,
                                                  ProgramReport&);
 
-// The time of its schedule alone.
-[[nodiscard]] std::optional<double> stepSecondsOf(const Module& program, FuncId entry, const LoweringFlags&,
-                                                  const std::string& target);
+// The time and the memory of its schedule alone.
+[[nodiscard]] std::optional<ScheduleCost> scheduleCostOf(const Module& program, FuncId entry,
+                                                         const LoweringFlags&, const std::string& target);
 
 // "a step takes 24.5 us, receives 850 KiB and needs 875 KiB: the schedule for sm_90a, of the device with most"
 [[nodiscard]] std::string stepCostText(const StepCost&);
