@@ -20,17 +20,23 @@ std::string nameAt(const SourceText& source, SourceRange at) {
   return at.valid() && at.begin < text.size() && text[at.begin] == '%' ? wordAt(text, at.begin) : "";
 }
 
-std::string statementAt(const SourceText& source, SourceRange op) {
+// Where it begins; nothing if there is none.
+static std::optional<size_t> statementBegin(const SourceText& source, SourceRange op) {
   const std::string_view text = source.text;
-  if (!op.valid() || op.end > text.size()) return "";
+  if (!op.valid() || op.end > text.size()) return std::nullopt;
   size_t begin = op.begin;
   while (begin > 0 && text[begin - 1] != '\n' && text[begin - 1] != '{') --begin;
   begin = text.find('%', begin);
-  if (begin >= op.begin) return "";
-  std::string name = wordAt(text, begin);
-  const size_t next = text.find_first_not_of(' ', begin + name.size());
-  if (next == text.npos || text[next] != ':') return name;
-  return text[op.begin] == '%' ? wordAt(text, op.begin) : ""; // one of several arguments of a line
+  if (begin >= op.begin) return std::nullopt;
+  const size_t next = text.find_first_not_of(' ', begin + wordAt(text, begin).size());
+  if (next == text.npos || text[next] != ':') return begin;
+  return text[op.begin] == '%' ? std::optional<size_t>(op.begin) // one of several arguments of a line
+                               : std::nullopt;
+}
+
+std::string statementAt(const SourceText& source, SourceRange op) {
+  const auto begin = statementBegin(source, op);
+  return begin ? wordAt(source.text, *begin) : "";
 }
 
 // The name of the function whose text contains the offset.
@@ -66,13 +72,29 @@ std::string TextNames::written(ValueId v) const {
   return name.empty() ? own : qualified(name, own, v, at.begin);
 }
 
-// An inlined value keeps its name in the caller; an unnamed one is called "@f:%3".
+// The name of the value of the statement whose name is written there, in functions that were inlined.
+std::string TextNames::instanceAt(uint32_t offset) const {
+  if (!instances_) {
+    instances_.emplace();
+    for (uint32_t i = 0; i < m_.values.size(); ++i) {
+      const ValueId v(i);
+      if (!m_[v].name.valid() || nameAt(m_.source, m_[v].loc).empty() || !functionOf(m_, v).valid()) continue;
+      const auto [it, isNew] = instances_->try_emplace(m_[v].loc.begin, names_(v));
+      if (!isNew && it->second != names_(v)) it->second.clear();
+    }
+  }
+  const auto it = instances_->find(offset);
+  return it == instances_->end() ? "" : it->second;
+}
+
+// An inlined value keeps its name in the caller; an unnamed one has that of its statement, otherwise "@f:%3".
 std::string TextNames::qualified(const std::string& name, const std::string& own, ValueId v,
                                  uint32_t at) const {
   const FuncId f = functionOf(m_, v);
   const std::string function = functionAt(at);
   if (!f.valid() || function.empty() || m_.strings[m_[f].name] == function) return name;
-  return own.empty() ? "@" + function + ":" + name : own;
+  const std::string named = own.empty() ? instanceAt(at) : own;
+  return named.empty() ? "@" + function + ":" + name : named;
 }
 
 std::string TextNames::statement(ValueId v) const {
@@ -80,8 +102,8 @@ std::string TextNames::statement(ValueId v) const {
   SourceRange at = o.valid() ? m_[o].loc : m_[v].loc;
   if (!at.valid() && m_[v].kind == ValueKind::BlockArg) // of a loop that a pass made
     if (const OpId around = m_[BlockId(m_[v].owner)].parentOp; around.valid()) at = m_[around].loc;
-  const std::string name = statementAt(m_.source, at);
-  return name.empty() ? "" : qualified(name, "", v, at.begin);
+  const auto begin = statementBegin(m_.source, at);
+  return begin ? qualified(wordAt(m_.source.text, *begin), "", v, static_cast<uint32_t>(*begin)) : "";
 }
 
 bool TextNames::isGenerated(ValueId v) const { return written(v).empty() && !statement(v).empty(); }

@@ -76,12 +76,14 @@ std::string calleeOf(const SnapshotStatement& s) {
 std::string dtypeText(const std::string& type) { return type.substr(0, type.find('[')); }
 std::string shapeText(const std::string& type) { return type.substr(std::min(type.find('['), type.size())); }
 
-// Settings, then the number of layers and of iterations, which many other changes go with. Functions come last: what
-// calls them is smaller, and says more.
-int rankOf(const DiffCause& c) {
+// Settings, then the number of layers and of iterations and the dtype of all arguments, which many other changes go
+// with. Functions come last: what calls them is smaller, and says more.
+int rankOf(const FoundCause& f) {
+  const DiffCause& c = f.cause;
   if (c.kind == DiffCause::Setting) return 0;
   if (c.op == "layer") return 1;
-  if (c.op == "for" && c.kind == DiffCause::Attributes) return 2;
+  const bool dtype = c.kind == DiffCause::Type && shapeText(c.before).empty();
+  if (f.loop || dtype || (c.op == "for" && c.kind == DiffCause::Attributes)) return 2;
   return c.op == "function" ? 4 : 3;
 }
 
@@ -99,8 +101,11 @@ public:
     for (const bool inB : {false, true}) layers(inB), unmatched(inB);
     mergeBoundaries();
     sortRows(out_.found,
-             [](const FoundCause& f) { return std::pair(rankOf(f.cause), f.cause.statements); });
-    for (FoundCause& f : out_.found) f.cause.what = namesText(f.names);
+             [](const FoundCause& f) { return std::pair(rankOf(f), f.cause.statements); });
+    for (FoundCause& f : out_.found) {
+      sortRows(f.names, [](const std::string& name) { return name.starts_with("@"); }); // of the entry first
+      f.cause.what = namesText(f.names);
+    }
     return std::move(out_);
   }
 
@@ -178,7 +183,9 @@ private:
       // Calls of copies of one function for several shapes are equal.
       const bool called = !calleeOf(a).empty() && !calleeOf(b).empty();
       const std::string change = before + "|" + after;
-      const std::string key = std::to_string(kind) + "|" + b.op + "|" + b.function + "|" +
+      // An argument of a function has the annotation of what is passed.
+      const bool passed = kind == DiffCause::Annotation && b.op == "argument";
+      const std::string key = std::to_string(kind) + "|" + b.op + "|" + (passed ? "" : b.function) + "|" +
                               (called ? patternOf(change).text : change);
       return &add({kind, "", b.op, before, after, b.location}, key, shownNames(node, b), nodes);
     };
@@ -371,7 +378,8 @@ private:
     (inB ? c.after : c.before) = what;
     c.location = first.location;
     c.statements = run.size();
-    add(std::move(c), key, shownNames(nodes[0], first), nodes);
+    FoundCause& f = add(std::move(c), key, shownNames(nodes[0], first), nodes);
+    f.loop = std::ranges::any_of(run, [&](size_t i) { return all[i].op == "for" || all[i].op == "while"; });
   }
 
   // Many kinds of added or removed arguments are one cause: the state of another optimizer, for example.

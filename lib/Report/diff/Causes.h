@@ -23,6 +23,7 @@ struct FoundCause {
   std::vector<std::string> names; // of the equal ones
   std::vector<size_t> nodes;
   bool values = false; // only numbers that ops compute with differ, which change no cost
+  bool loop = false;   // statements with a loop
 };
 
 struct Causes {

@@ -94,7 +94,7 @@ public:
     }
     collectives();
     computations();
-    if (a_.memory && b_.memory) buffers();
+    if (a_.memory && b_.memory && out_.comparesStatements) buffers(); // a report of explain has only the peak
     rows();
     return std::move(out_);
   }

@@ -286,11 +286,12 @@ private:
     out_.memory = std::move(memory);
   }
 
-  // A report of `dtc explain --json`. It does not say which collective is exposed: the sum per axis belongs to
-  // the first of that axis.
+  // A report of `dtc explain --json`. That of an earlier dtc does not say which collective is exposed: the sum is
+  // that of the first.
   void explained() {
     out_.extent = ProgramSnapshot::Costs;
     out_.noMemory = "a report of `dtc explain` does not contain it";
+    bool exposedEach = false;
     each("collectives", [&](const Json& j, const std::string& path) {
       SnapshotCollective c;
       fields_.read(j, "kind", path, c.kind);
@@ -307,6 +308,8 @@ private:
       fields_.read(j, "count", path, c.count);
       fields_.read(j, "seconds", path, c.seconds);
       c.seconds *= static_cast<double>(c.count);
+      fields_.read(j, "exposed_seconds", path, c.exposed);
+      exposedEach = exposedEach || j.contains("exposed_seconds");
       bool generated = false;
       fields_.read(j, "generated", path, generated);
       if (generated) c.value = "in " + c.value;
@@ -318,7 +321,7 @@ private:
       fields_.read(j, "exposed_seconds", path, one);
       exposed += one;
     });
-    if (!out_.collectives.empty()) out_.collectives[0].exposed = exposed;
+    if (!out_.collectives.empty() && !exposedEach) out_.collectives[0].exposed = exposed;
     const auto total = j_.find("total");
     if (total == j_.end() || !fields_.object(*total, "total")) return;
     fields_.read(*total, "compute_seconds", "total.", out_.otherSeconds);
@@ -337,6 +340,7 @@ private:
     fields_.read(*step, "memory_bytes", "step.", memory);
     for (const SnapshotCollective& c : out_.collectives) seconds += c.exposed, bytes += c.bytes * c.count;
     out_.scheduleSeconds = stepSeconds - seconds, out_.scheduleBytes = stepBytes - bytes;
+    if (step->contains("memory_bytes")) out_.memory = SnapshotMemory{memory, {}}, out_.noMemory.clear();
     if (step->contains("kinds")) messages(*step, "kinds", "step.", {"label", "count", "bytes_received"});
   }
 

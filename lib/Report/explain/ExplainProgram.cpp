@@ -35,6 +35,8 @@ public:
     double bytes = 0;
     for (const TracedCollective& c : t_.collectives) {
       out.collectives.push_back(describe(c));
+      if (const auto it = time.exposed.find(c.op); it != time.exposed.end())
+        out.collectives.back().exposedSeconds = it->second;
       if (c.price)
         bytes += static_cast<double>(c.price->bytesReceived) * static_cast<double>(c.count.value_or(1));
     }

@@ -289,6 +289,7 @@ nlohmann::ordered_json json(const ProgramCollective& c) {
   out["count"] = orNull(c.count);
   out["seconds"] = c.price ? nlohmann::ordered_json(c.price->seconds) : nullptr;
   out["latency_seconds"] = c.price ? nlohmann::ordered_json(c.price->latencySeconds) : nullptr;
+  out["exposed_seconds"] = c.exposedSeconds;
   out["op"] = c.sources.empty() ? "" : c.sources[0].op;
   out["location"] = c.sources.empty() ? "" : c.sources[0].location;
   out["sources"] = sources;

@@ -2,6 +2,7 @@
 // The names that values of a lowered program have in the text that the user has.
 #include "dtc/IR/text/Naming.h"
 #include <optional>
+#include <unordered_map>
 
 namespace dtc {
 
@@ -12,7 +13,8 @@ public:
   // `m` must not change while this object is used.
   explicit TextNames(const Module& m) : m_(m), names_(m) {}
 
-  // "%y"; "@f:%3" for an unnamed value of a function that was inlined; "%y" for a value generated for %y.
+  // "%y"; "%a_y" for %y of a function that was inlined at %a; "@f:%3" where no value has that name, or those of
+  // several calls; "%y" for a value generated for %y.
   [[nodiscard]] std::string operator()(ValueId) const;
   // The value is not in the text: its name is that of the statement that it was generated for.
   [[nodiscard]] bool isGenerated(ValueId) const;
@@ -25,11 +27,14 @@ private:
   [[nodiscard]] std::string qualified(const std::string& name, const std::string& own, ValueId,
                                       uint32_t at) const;
   [[nodiscard]] std::string functionAt(uint32_t offset) const;
+  [[nodiscard]] std::string instanceAt(uint32_t offset) const;
 
   const Module& m_;
   ValueNames names_;
   mutable std::optional<std::vector<std::pair<size_t, std::string>>>
       functions_; // by begin, made on first use
+  // By place of a name in the text: the name of the value in the module, "" if several have different ones.
+  mutable std::optional<std::unordered_map<uint32_t, std::string>> instances_;
 };
 
 // The name written in the text at `at`, with its '%'; "" if there is none.

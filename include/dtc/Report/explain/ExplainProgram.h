@@ -40,6 +40,7 @@ struct ProgramCollective {
   // branch of a conditional that takes less time.
   std::optional<int64_t> count;
   std::optional<CollectivePrice> price; // per execution; nothing where a size is unknown
+  double exposedSeconds = 0;            // of all executions: the time that computation waits for them
   // The reason, for each op that the message serves: several for a bucket.
   struct Source {
     std::string op, location, why; // of the op that requires it
