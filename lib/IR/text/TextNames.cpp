@@ -78,7 +78,9 @@ std::string TextNames::instanceAt(uint32_t offset) const {
     instances_.emplace();
     for (uint32_t i = 0; i < m_.values.size(); ++i) {
       const ValueId v(i);
-      if (!m_[v].name.valid() || nameAt(m_.source, m_[v].loc).empty() || !functionOf(m_, v).valid()) continue;
+      if (!m_[v].name.valid() || nameAt(m_.source, m_[v].loc).empty()) continue;
+      const FuncId f = functionOf(m_, v);
+      if (!f.valid() || m_.strings[m_[f].name] == functionAt(m_[v].loc.begin)) continue; // not inlined
       const auto [it, isNew] = instances_->try_emplace(m_[v].loc.begin, names_(v));
       if (!isNew && it->second != names_(v)) it->second.clear();
     }

@@ -186,8 +186,7 @@ std::vector<int> StatementDiff::spread(const std::vector<std::vector<size_t>>& f
       if (roundOf(cause, ofShardings) == round && causes[node] == kNoCause)
         causes[node] = cause, queue.push_back(node);
     const auto follows = [&](size_t n) {
-      return causes[n] == kNoCause &&
-             (own_[n] == kNoCause || (ofShardings && roundOf(own_[n], ofShardings) > round));
+      return causes[n] == kNoCause && (own_[n] == kNoCause || roundOf(own_[n], ofShardings) > round);
     };
     for (size_t at = 0; at < queue.size(); ++at)
       for (size_t n : followers[queue[at]])
@@ -209,6 +208,17 @@ void StatementDiff::spread() {
     if (a->within >= 0) followers[compiled_.nodeA(static_cast<size_t>(a->within))].push_back(n);
   }
   cause_ = spread(followers, false);
+  originCause_.assign(written_.numNodes(), kNoCause);
+  const auto origins = [&](const Statements& all, bool inB) {
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (all[i].origin < 0) continue;
+      const auto origin = static_cast<size_t>(all[i].origin);
+      int& cause = originCause_[inB ? written_.nodeB(origin) : written_.nodeA(origin)];
+      if (cause == kNoCause) cause = cause_[inB ? compiled_.nodeB(i) : compiled_.nodeA(i)];
+    }
+  };
+  origins(compiled_.b, true);
+  origins(compiled_.a, false);
 }
 
 // A cause of everything that no other explains: the only one, or the only setting. The numbers of stages and
@@ -222,6 +232,16 @@ int StatementDiff::onlyCause() const {
       setting = static_cast<int>(i);
     }
   return setting;
+}
+
+// Of others that were compiled from the same statement of the text.
+int StatementDiff::causeOfOrigin(size_t node) const {
+  const SnapshotStatement *a = compiled_.inA(node), *b = compiled_.inB(node);
+  int cause = kNoCause;
+  if (b && b->origin >= 0) cause = originCause_[written_.nodeB(static_cast<size_t>(b->origin))];
+  if (cause == kNoCause && a && a->origin >= 0)
+    cause = originCause_[written_.nodeA(static_cast<size_t>(a->origin))];
+  return cause;
 }
 
 int StatementDiff::causeOf(std::span<const size_t> nodes, bool ofShardings) const {
@@ -247,7 +267,10 @@ int StatementDiff::causeOf(std::span<const size_t> nodes, bool ofShardings) cons
     if (const int c = first(sourcesOf(n)); c != kNoCause) return c;
   for (size_t n : nodes)
     if (const int c = first(users_[n]); c != kNoCause) return c;
-  return later != kNoCause ? later : onlyCause();
+  if (later != kNoCause) return later;
+  for (size_t n : nodes)
+    if (const int c = causeOfOrigin(n); c != kNoCause) return c;
+  return onlyCause();
 }
 
 void StatementDiff::shardings(ProgramDiff& out) const {

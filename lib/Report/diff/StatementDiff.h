@@ -36,6 +36,7 @@ private:
   [[nodiscard]] bool isRepeated(size_t node) const;
   [[nodiscard]] std::vector<size_t> sourcesOf(size_t node) const;
   [[nodiscard]] int onlyCause() const;
+  [[nodiscard]] int causeOfOrigin(size_t node) const;
 
   const ProgramSnapshot& a_;
   const ProgramSnapshot& b_;
@@ -46,6 +47,7 @@ private:
   std::vector<int> own_;                   // by node of compiled_: the change of its statement itself
   std::vector<int> cause_, shardingCause_; // by node: that it follows from; that its sharding does
   std::vector<std::vector<size_t>> users_; // by node: those that it is an operand of
+  std::vector<int> originCause_;           // by node of written_: the cause of what was compiled from it
 };
 
 } // namespace dtc
