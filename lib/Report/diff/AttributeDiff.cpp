@@ -143,10 +143,11 @@ bool isSize(const std::string& op, const std::string& attribute) {
 // "0..4" of the bounds "(0, 4, ...)"; other texts as they are.
 std::string rangeOf(const std::string& constants) {
   if (!constants.starts_with("(") || !constants.ends_with(")")) return constants;
-  const std::vector<std::string> parts = elements(std::string_view(constants).substr(1, constants.size() - 2));
-  const bool others = std::ranges::any_of(
-      parts.begin() + static_cast<ptrdiff_t>(std::min<size_t>(parts.size(), 2)), parts.end(),
-      [](const std::string& p) { return p != "_" && p != "..."; });
+  const std::vector<std::string> parts =
+      elements(std::string_view(constants).substr(1, constants.size() - 2));
+  const bool others =
+      std::ranges::any_of(parts.begin() + static_cast<ptrdiff_t>(std::min<size_t>(parts.size(), 2)),
+                          parts.end(), [](const std::string& p) { return p != "_" && p != "..."; });
   const auto bound = [](const std::string& p) { return p == "_" ? "%" : p; };
   return parts.size() < 2 || others ? constants : bound(parts[0]) + ".." + bound(parts[1]);
 }

@@ -60,7 +60,8 @@ std::vector<std::string> amountTexts(DiffBudget::Of of, const std::vector<double
 std::string percentText(double percent, double limit) {
   constexpr int kMostDigits = 17;
   int digits = 3;
-  while (digits < kMostDigits && percent != limit && significant(percent, digits) == significant(limit, digits))
+  while (digits < kMostDigits && percent != limit &&
+         significant(percent, digits) == significant(limit, digits))
     ++digits;
   return significant(percent, digits);
 }

@@ -100,8 +100,7 @@ public:
       if (m_.inA(node)) compare(node);
     for (const bool inB : {false, true}) layers(inB), unmatched(inB);
     mergeBoundaries();
-    sortRows(out_.found,
-             [](const FoundCause& f) { return std::pair(rankOf(f), f.cause.statements); });
+    sortRows(out_.found, [](const FoundCause& f) { return std::pair(rankOf(f), f.cause.statements); });
     for (FoundCause& f : out_.found) {
       sortRows(f.names, [](const std::string& name) { return name.starts_with("@"); }); // of the entry first
       f.cause.what = namesText(f.names);
@@ -216,7 +215,8 @@ private:
     if (passed_.contains(node) ||
         (!written && (shaped || !attributes.empty() || operands || follows || a.op != b.op)))
       ++out_.types;
-    else if (b.op == "argument" && dtypeText(a.type) != dtypeText(b.type) && shapeText(a.type) == shapeText(b.type))
+    else if (b.op == "argument" && dtypeText(a.type) != dtypeText(b.type) &&
+             shapeText(a.type) == shapeText(b.type))
       addDType(node);
     else
       addOne(DiffCause::Type, a.type, b.type);
@@ -227,8 +227,8 @@ private:
     const SnapshotStatement &a = *m_.inA(node), &b = *m_.inB(node);
     const std::string before = dtypeText(a.type), after = dtypeText(b.type);
     const size_t nodes[] = {node};
-    FoundCause& f = add({DiffCause::Type, "", b.op, a.type, b.type, b.location}, "dtype " + before + "|" + after,
-                        shownNames(node, b), nodes);
+    FoundCause& f = add({DiffCause::Type, "", b.op, a.type, b.type, b.location},
+                        "dtype " + before + "|" + after, shownNames(node, b), nodes);
     if (f.cause.before != a.type) f.cause.before = before, f.cause.after = after;
   }
 

@@ -182,8 +182,8 @@ std::string causeText(const DiffCause& c) {
   }
   const bool added = c.kind == DiffCause::Added;
   if (c.op == "layer")
-    return std::string(added ? "added " : "removed ") + (c.count == 1 ? "layer " : "layers ") + c.what + ": " +
-           plural(c.statements, "statement") + placed(c.location);
+    return std::string(added ? "added " : "removed ") + (c.count == 1 ? "layer " : "layers ") + c.what +
+           ": " + plural(c.statements, "statement") + placed(c.location);
   const std::string& text = added ? c.after : c.before;
   const size_t each = c.op == "function" ? 1 : c.statements / c.count;
   std::string out = added ? "added " : "removed ";

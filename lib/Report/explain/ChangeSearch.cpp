@@ -416,7 +416,8 @@ bool ChangeSearch::best(const TracedCollective& c, const std::vector<Edits>& tri
   for (const auto& [t, edits] : found) {
     price(*edits, *t);
     const bool known = out.stepAfter && t->step;
-    if (!out.change.empty() && (known ? t->step->seconds >= out.stepAfter->seconds : t->seconds >= out.secondsAfter))
+    if (!out.change.empty() &&
+        (known ? t->step->seconds >= out.stepAfter->seconds : t->seconds >= out.secondsAfter))
       continue;
     out.change = *edits;
     out.secondsAfter = t->seconds;

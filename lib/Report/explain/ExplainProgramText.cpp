@@ -162,7 +162,8 @@ std::string changeText(const ProgramCollective& c, const ProgramReport& r, const
   const bool alike = before != after && bytesText(before) == bytesText(after);
   const auto text = [&](int64_t bytes) { return alike ? std::to_string(bytes) + " B" : bytesText(bytes); };
   return out + ", and a device needs " +
-         (before == after ? "as much memory, " + text(after) : text(after) + " instead of " + text(before)) + "\n";
+         (before == after ? "as much memory, " + text(after) : text(after) + " instead of " + text(before)) +
+         "\n";
 }
 
 // "  @pod{dp, _ | sum(tp)} -> @pod{dp, _}", after the value if the message has several or another name.

@@ -74,7 +74,8 @@ std::string stepsText(const std::vector<ExplainStep>& chains, const std::string&
 }
 
 static std::string reshardText(const ExplainReshard& r, const std::string& indent) {
-  std::string out = indent + namedText(r.value, r.userName) + ":" + (r.from.empty() ? "" : " " + r.from + " -> " + r.to) + "\n";
+  std::string out = indent + namedText(r.value, r.userName) + ":" +
+                    (r.from.empty() ? "" : " " + r.from + " -> " + r.to) + "\n";
   if (r.steps.empty()) out += indent + "  no communication\n";
   for (const ExplainCollective& c : r.steps) {
     out += indent + "  " + c.kind + (c.axes.empty() ? "" : " over " + c.axes) + ": ";
@@ -116,9 +117,8 @@ std::string decisionText(const ExplainDecision& d, const std::string& indent) {
 }
 
 std::string explainText(const ExplainValue& v) {
-  std::string out =
-      namedText((v.generated ? "in " : "") + v.value, v.userName) + ": " + v.type +
-      (v.sharding.empty() ? "" : " " + v.sharding);
+  std::string out = namedText((v.generated ? "in " : "") + v.value, v.userName) + ": " + v.type +
+                    (v.sharding.empty() ? "" : " " + v.sharding);
   if (!v.location.empty()) out += "  (" + v.location + ")";
   out += "\n";
   for (size_t d = 0; d < v.dims.size(); ++d) {
@@ -165,16 +165,11 @@ nlohmann::ordered_json reshardJson(const ExplainReshard& r) {
                      {"bytes_received", c.bytes},
                      {"seconds", c.seconds},
                      {"shared", c.shared}});
-  return {{"value", r.value},
-          {"user_name", r.userName},
-          {"from", r.from},
-          {"to", r.to},
-          {"cause", r.cause},
-          {"cause_location", r.causeLocation},
-          {"needs", r.needs},
-          {"needs_location", r.needsLocation},
-          {"why", r.why},
-          {"chain", chainJson(r.chain)},
+  return {{"value", r.value},    {"user_name", r.userName},
+          {"from", r.from},      {"to", r.to},
+          {"cause", r.cause},    {"cause_location", r.causeLocation},
+          {"needs", r.needs},    {"needs_location", r.needsLocation},
+          {"why", r.why},        {"chain", chainJson(r.chain)},
           {"collectives", steps}};
 }
 

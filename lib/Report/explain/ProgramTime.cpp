@@ -2,9 +2,9 @@
 
 #include "dtc/IR/LocalShape.h"
 #include "dtc/IR/OpRecord.h"
+#include "dtc/IR/text/Text.h"
 #include "dtc/Passes/analysis/Branches.h"
 #include "dtc/Passes/analysis/OpWork.h"
-#include "dtc/IR/text/Text.h"
 #include "dtc/Support/Words.h"
 #include "explain/Exposure.h"
 
@@ -59,8 +59,8 @@ private:
 
   // A message over several axes counts once, for them together.
   AxisCost& costOf(OpId message) {
-    return costOf(
-        joined(collectiveAxes(m_, message), ", ", [&](const AxisRef& a) { return printAxis(a, m_.strings); }));
+    return costOf(joined(collectiveAxes(m_, message), ", ",
+                         [&](const AxisRef& a) { return printAxis(a, m_.strings); }));
   }
 
   // The device needs `v` at this point.
