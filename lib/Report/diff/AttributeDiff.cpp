@@ -133,6 +133,11 @@ private:
   std::vector<double> factors_; // products of the ratios
 };
 
+RegionKind regionsOf(const std::string& op) {
+  const OpKind kind = standardOps().find(op);
+  return kind == kNoOpKind ? RegionKind::None : standardOps()[kind].regions;
+}
+
 bool isSize(const std::string& op, const std::string& attribute) {
   const OpKind kind = standardOps().find(op);
   return kind != kNoOpKind && std::ranges::any_of(standardOps()[kind].attrs, [&](const AttrSpec& s) {
@@ -159,6 +164,9 @@ bool sizesFollow(const std::string& a, const std::string& b, const SizeChanges& 
 }
 
 } // namespace
+
+bool isForLoop(const std::string& op) { return regionsOf(op) == RegionKind::For; }
+bool isLoop(const std::string& op) { return isForLoop(op) || regionsOf(op) == RegionKind::While; }
 
 AttributeDiff diffAttributes(const SnapshotStatement& a, const SnapshotStatement& b,
                              const OperandTypes& types, bool gainsOrLosesOperands) {
@@ -187,7 +195,7 @@ AttributeDiff diffAttributes(const SnapshotStatement& a, const SnapshotStatement
   out.attributes = !out.empty();
   out.constants = sameOp && inA.constants != inB.constants;
   if (!out.constants) return out;
-  const bool loop = a.op == "for";
+  const bool loop = isForLoop(a.op);
   add(out.before, loop ? rangeOf(inA.constants) : inA.constants);
   add(out.after, loop ? rangeOf(inB.constants) : inB.constants);
   return out;

@@ -23,4 +23,8 @@ using OperandTypes = std::vector<std::pair<std::string, std::string>>;
 [[nodiscard]] AttributeDiff diffAttributes(const SnapshotStatement& a, const SnapshotStatement& b,
                                            const OperandTypes&, bool gainsOrLosesOperands);
 
+// Whether the op runs its block a number of times, or as long as a condition holds.
+[[nodiscard]] bool isForLoop(const std::string& op);
+[[nodiscard]] bool isLoop(const std::string& op);
+
 } // namespace dtc

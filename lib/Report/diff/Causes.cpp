@@ -83,7 +83,7 @@ int rankOf(const FoundCause& f) {
   if (c.kind == DiffCause::Setting) return 0;
   if (c.op == "layer") return 1;
   const bool dtype = c.kind == DiffCause::Type && shapeText(c.before).empty();
-  if (f.loop || dtype || (c.op == "for" && c.kind == DiffCause::Attributes)) return 2;
+  if (f.loop || dtype || (c.kind == DiffCause::Attributes && isForLoop(c.op))) return 2;
   return c.op == "function" ? 4 : 3;
 }
 
@@ -199,7 +199,7 @@ private:
       FoundCause* f =
           addOne(DiffCause::Attributes, shardingText(attributes.before), shardingText(attributes.after));
       // Of a loop, they are its bounds.
-      const bool values = !attributes.attributes && b.op != "for" && (a.type == b.type || shaped);
+      const bool values = !attributes.attributes && !isForLoop(b.op) && (a.type == b.type || shaped);
       f->values = values && (f->values || f->cause.count == 1);
     }
     const bool toLiteral = attributes.constants && a.operands.size() != b.operands.size();
@@ -379,7 +379,7 @@ private:
     c.location = first.location;
     c.statements = run.size();
     FoundCause& f = add(std::move(c), key, shownNames(nodes[0], first), nodes);
-    f.loop = std::ranges::any_of(run, [&](size_t i) { return all[i].op == "for" || all[i].op == "while"; });
+    f.loop = std::ranges::any_of(run, [&](size_t i) { return isLoop(all[i].op); });
   }
 
   // Many kinds of added or removed arguments are one cause: the state of another optimizer, for example.
