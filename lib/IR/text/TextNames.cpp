@@ -73,7 +73,8 @@ std::string TextNames::written(ValueId v) const {
 }
 
 // The name of the value of the statement whose name is written there, in functions that were inlined.
-std::string TextNames::instanceAt(uint32_t offset) const {
+std::string TextNames::instanceAt(FuncId in, uint32_t offset) const {
+  const auto keyOf = [](FuncId f, uint32_t at) { return uint64_t{f.index} << 32 | at; };
   if (!instances_) {
     instances_.emplace();
     for (uint32_t i = 0; i < m_.values.size(); ++i) {
@@ -81,11 +82,11 @@ std::string TextNames::instanceAt(uint32_t offset) const {
       if (!m_[v].name.valid() || nameAt(m_.source, m_[v].loc).empty()) continue;
       const FuncId f = functionOf(m_, v);
       if (!f.valid() || m_.strings[m_[f].name] == functionAt(m_[v].loc.begin)) continue; // not inlined
-      const auto [it, isNew] = instances_->try_emplace(m_[v].loc.begin, names_(v));
+      const auto [it, isNew] = instances_->try_emplace(keyOf(f, m_[v].loc.begin), names_(v));
       if (!isNew && it->second != names_(v)) it->second.clear();
     }
   }
-  const auto it = instances_->find(offset);
+  const auto it = instances_->find(keyOf(in, offset));
   return it == instances_->end() ? "" : it->second;
 }
 
@@ -95,7 +96,7 @@ std::string TextNames::qualified(const std::string& name, const std::string& own
   const FuncId f = functionOf(m_, v);
   const std::string function = functionAt(at);
   if (!f.valid() || function.empty() || m_.strings[m_[f].name] == function) return name;
-  const std::string named = own.empty() ? instanceAt(at) : own;
+  const std::string named = own.empty() ? instanceAt(f, at) : own;
   return named.empty() ? "@" + function + ":" + name : named;
 }
 

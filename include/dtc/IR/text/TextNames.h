@@ -27,14 +27,14 @@ private:
   [[nodiscard]] std::string qualified(const std::string& name, const std::string& own, ValueId,
                                       uint32_t at) const;
   [[nodiscard]] std::string functionAt(uint32_t offset) const;
-  [[nodiscard]] std::string instanceAt(uint32_t offset) const;
+  [[nodiscard]] std::string instanceAt(FuncId in, uint32_t offset) const;
 
   const Module& m_;
   ValueNames names_;
   mutable std::optional<std::vector<std::pair<size_t, std::string>>>
       functions_; // by begin, made on first use
-  // By place of a name in the text: the name of the value in the module, "" if several have different ones.
-  mutable std::optional<std::unordered_map<uint32_t, std::string>> instances_;
+  // By function and place of a name in the text: the name of the value there, "" if several have different ones.
+  mutable std::optional<std::unordered_map<uint64_t, std::string>> instances_;
 };
 
 // The name written in the text at `at`, with its '%'; "" if there is none.
