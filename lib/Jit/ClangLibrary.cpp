@@ -12,7 +12,7 @@ ClangLibrary::ClangLibrary(const JitConfig& config) {
     searched_ += (searched_.empty() ? "" : " and ") + folder;
     identity_ = libraryIdentity(path);
     if (identity_.empty()) continue;
-    path_ = path;
+    folder_ = folder, path_ = path;
     return;
   }
 }

@@ -85,6 +85,19 @@ Result<CpuModule> linkObjects(std::span<const std::string> objects, std::span<co
   return CpuModule(std::move(module));
 }
 
+DtcClangRequest requestOf(const CompileMode& mode, const std::string& prologue) {
+  DtcClangRequest request{};
+  request.prologue = prologue.data(), request.prologueSize = prologue.size();
+  request.flags = mode.flags.data(), request.flagCount = mode.flags.size();
+  request.cpu = llvmCpuName(mode.options.level);
+  request.optLevel = mode.options.optLevel;
+  request.sharedAsOffsets = mode.sharedAsOffsets;
+  request.checkAccesses = mode.checkAccesses;
+  request.outOfMemory = [] { endOutOfMemory(); };
+  request.failed = [](const char* reason) { endAtBug(__FILE__, __LINE__, reason); };
+  return request;
+}
+
 Result<std::vector<std::string>> CpuJit::Impl::run(std::span<const SourceUnit* const> units,
                                                    const CompileMode& mode, DtcClangOutput output) const {
   DTC_TRY(auto table, clang.table());
@@ -97,18 +110,12 @@ Result<std::vector<std::string>> CpuJit::Impl::run(std::span<const SourceUnit* c
     names.push_back(safeUnitName(unit->name));
     inputs.push_back({names.back().c_str(), unit->text.data(), unit->text.size()});
   }
-  const std::string prologue = mode.prologue.of(texts);
-  DtcClangRequest request{};
+  const std::string_view made = precompiled.find(clang.folder(), *table, mode);
+  const std::string prologue = made.empty() ? mode.prologue.of(texts) : mode.prologue.complete();
+  DtcClangRequest request = requestOf(mode, prologue);
   request.units = inputs.data(), request.unitCount = inputs.size();
-  request.prologue = prologue.data(), request.prologueSize = prologue.size();
-  request.flags = mode.flags.data(), request.flagCount = mode.flags.size();
-  request.cpu = llvmCpuName(mode.options.level);
-  request.optLevel = mode.options.optLevel;
+  request.precompiled = made.empty() ? nullptr : made.data(), request.precompiledSize = made.size();
   request.output = output;
-  request.sharedAsOffsets = mode.sharedAsOffsets;
-  request.checkAccesses = mode.checkAccesses;
-  request.outOfMemory = [] { endOutOfMemory(); };
-  request.failed = [](const char* reason) { endAtBug(__FILE__, __LINE__, reason); };
   DtcClangReply reply{};
   table->compile(&request, &reply);
   std::vector<std::string> data;

@@ -16,11 +16,12 @@ public:
   // The identity of the plugin, on which its output depends besides the request: its file, size and time.
   // Does not open it; "" without a plugin.
   [[nodiscard]] const std::string& identity() const { return identity_; }
+  [[nodiscard]] const std::string& folder() const { return folder_; } // of the plugin; "" without one
   // Opens the plugin; the error lists the searched locations.
   [[nodiscard]] Result<const DtcClangTable*> table() const;
 
 private:
-  std::string path_, identity_, searched_;
+  std::string folder_, path_, identity_, searched_;
   mutable std::mutex mutex_;
   mutable std::optional<Result<const DtcClangTable*>> table_;
 };

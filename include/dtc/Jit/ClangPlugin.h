@@ -6,7 +6,12 @@
 
 extern "C" {
 
-enum DtcClangOutput { DtcClangObject = 0, DtcClangLlvm = 1, DtcClangAsm = 2 };
+enum DtcClangOutput {
+  DtcClangObject = 0,
+  DtcClangLlvm = 1,
+  DtcClangAsm = 2,
+  DtcClangPrologue = 3 // the precompiled prologue, for requests with `precompiled`; there are no units
+};
 
 struct DtcClangUnit {
   const char* name; // letters, digits, '_', '.', '-' only
@@ -22,6 +27,10 @@ struct DtcClangRequest {
   size_t unitCount; // more than one only for objects
   const char* prologue;
   size_t prologueSize;
+  // What DtcClangPrologue made of this prologue, `cpu` and `flags` by the same `build`; or null: the prologue is
+  // parsed.
+  const char* precompiled;
+  size_t precompiledSize;
   const char* const* flags; // additional cc1 flags
   size_t flagCount;
   const char* cpu; // "x86-64-v3"
@@ -48,8 +57,9 @@ struct DtcClangReply {
 };
 
 struct DtcClangTable {
-  uint32_t abi;                                            // kDtcClangAbi
-  const char* version;                                     // "19.1.7"
+  uint32_t abi;        // kDtcClangAbi
+  const char* version; // "19.1.7"
+  const char* build;   // of Clang as loaded: reads only its own `precompiled`
   void (*compile)(const DtcClangRequest*, DtcClangReply*); // from any thread
   void (*release)(DtcClangReply*);
 };
@@ -57,4 +67,4 @@ struct DtcClangTable {
 typedef const DtcClangTable* (*DtcClangEntry)(void); // the plugin exports `dtcClangTable`
 }
 
-inline constexpr uint32_t kDtcClangAbi = 4;
+inline constexpr uint32_t kDtcClangAbi = 5;

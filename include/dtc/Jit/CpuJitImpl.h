@@ -4,6 +4,7 @@
 #include "dtc/Jit/CpuJit.h"
 #include "dtc/Jit/ElfLoader.h"
 #include "dtc/Jit/KernelCache.h"
+#include "dtc/Jit/PrecompiledPrologue.h"
 #include "dtc/Jit/Prologue.h"
 
 namespace dtc {
@@ -14,6 +15,7 @@ struct CompileMode {
   std::vector<const char*> flags;
   CpuCompileOptions options;
   bool sharedAsOffsets = false, checkAccesses = false;
+  bool usePrecompiled = true; // the precompiled prologue, if there is one
 };
 
 struct CpuJit::Impl {
@@ -36,6 +38,7 @@ struct CpuJit::Impl {
 
   JitConfig config;
   ClangLibrary clang;
+  PrecompiledPrologues precompiled;
   KernelCache cache;
 };
 
@@ -49,6 +52,8 @@ struct CpuModule::Impl {
                                             std::span<const SourceUnit> units,
                                             std::span<const HostSymbol> hosts);
 
+// Without units and output. Refers to both arguments.
+[[nodiscard]] DtcClangRequest requestOf(const CompileMode&, const std::string& prologue);
 [[nodiscard]] const char* llvmCpuName(CpuLevel);
 [[nodiscard]] std::vector<const char*> cpuFlags();
 

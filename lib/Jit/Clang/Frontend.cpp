@@ -1,10 +1,14 @@
 #include "Frontend.h"
 #include <clang/Basic/DiagnosticOptions.h>
-#include <clang/CodeGen/CodeGenAction.h>
+#include <clang/CodeGen/ModuleBuilder.h>
 #include <clang/Frontend/CompilerInstance.h>
 #include <clang/Frontend/CompilerInvocation.h>
+#include <clang/Frontend/FrontendAction.h>
 #include <clang/Frontend/TextDiagnosticPrinter.h>
 #include <clang/Lex/PreprocessorOptions.h>
+#include <clang/Serialization/ASTWriter.h>
+#include <clang/Serialization/PCHContainerOperations.h>
+#include <llvm/ADT/STLFunctionalExtras.h>
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/Module.h>
@@ -16,7 +20,10 @@
 namespace dtc::clangjit {
 namespace {
 
-constexpr const char* kFile = "/kernel.cpp"; // a name that exists only in memory
+// Names that exist only in memory.
+constexpr const char* kFile = "/kernel.cpp";
+constexpr const char* kPrologue = "/prologue.h";
+constexpr const char* kPrecompiled = "/prologue.pch";
 
 std::vector<const char*> arguments(const DtcClangRequest& request, const char* triple) {
   std::vector<const char*> args = {
@@ -25,12 +32,7 @@ std::vector<const char*> arguments(const DtcClangRequest& request, const char* t
       "-target-cpu",
       request.cpu,
       "-mprefer-vector-width=512", //
-      "-emit-llvm-only",
-      "-disable-llvm-passes", //
-      "-x",
-      "c++",
       "-std=c++20",
-      "-fdelayed-template-parsing",
       "-nostdsysteminc",
       "-nobuiltininc", //
       "-mrelocation-model",
@@ -54,13 +56,20 @@ std::vector<const char*> arguments(const DtcClangRequest& request, const char* t
     args.insert(args.end(), {"-debug-info-kind=line-tables-only", "-ftrivial-auto-var-init=pattern",
                              "-fno-finite-loops", "-relaxed-aliasing"});
   args.insert(args.end(), request.flags, request.flags + request.flagCount);
-  args.push_back(kFile);
+  // Templates are parsed where they are used, but in a precompiled prologue once: it would have their tokens, all of
+  // which are read with it.
+  if (request.output == DtcClangPrologue)
+    args.insert(args.end(), {"-x", "c++-header", "-emit-pch", "-fno-pch-timestamp", kPrologue});
+  else
+    args.insert(args.end(), {"-x", "c++", "-fdelayed-template-parsing", kFile});
   return args;
 }
 
-// Each unit in a namespace of its own, with its definitions marked by its number.
+// Each unit in a namespace of its own, with its definitions marked by its number; after the prologue, if it is not
+// precompiled.
 std::string joinUnits(const DtcClangRequest& request) {
-  std::string source(request.prologue, request.prologueSize);
+  std::string source;
+  if (!request.precompiled) source.assign(request.prologue, request.prologueSize);
   const bool several = request.unitCount > 1;
   for (size_t i = 0; i < request.unitCount; ++i) {
     const DtcClangUnit& unit = request.units[i];
@@ -95,12 +104,54 @@ void collectUnits(Parsed& parsed) {
   marks->eraseFromParent();
 }
 
-} // namespace
+// The module of a source, as Clang's own action EmitLLVMOnly makes it, without the backend that this sets up.
+class MakeModule : public clang::ASTFrontendAction {
+public:
+  explicit MakeModule(llvm::LLVMContext& context) : context_(context) {}
+  std::unique_ptr<llvm::Module> module;
 
-Parsed parse(const DtcClangRequest& request, llvm::LLVMContext& context, std::string& log) {
-  const std::string source = joinUnits(request);
+private:
+  std::unique_ptr<clang::ASTConsumer> CreateASTConsumer(clang::CompilerInstance& compiler,
+                                                        llvm::StringRef file) override {
+    std::unique_ptr<clang::CodeGenerator> generator(clang::CreateLLVMCodeGen(
+        compiler.getDiagnostics(), file, &compiler.getVirtualFileSystem(), compiler.getHeaderSearchOpts(),
+        compiler.getPreprocessorOpts(), compiler.getCodeGenOpts(), context_));
+    generator_ = generator.get();
+    return generator;
+  }
+  void EndSourceFileAction() override { module.reset(generator_->ReleaseModule()); } // null after an error
+
+  llvm::LLVMContext& context_;
+  clang::CodeGenerator* generator_ = nullptr;
+};
+
+// Clang's GeneratePCHAction, into memory.
+class MakePrologue : public clang::ASTFrontendAction {
+public:
+  std::shared_ptr<clang::PCHBuffer> made = std::make_shared<clang::PCHBuffer>();
+
+private:
+  std::unique_ptr<clang::ASTConsumer> CreateASTConsumer(clang::CompilerInstance& compiler,
+                                                        llvm::StringRef) override {
+    return std::make_unique<clang::PCHGenerator>(
+        compiler.getPreprocessor(), compiler.getModuleCache(), /*OutputFile=*/"", /*isysroot=*/"", made,
+        llvm::ArrayRef<std::shared_ptr<clang::ModuleFileExtension>>(), /*AllowASTWithErrors=*/false,
+        /*IncludeTimestamps=*/false);
+  }
+  clang::TranslationUnitKind getTranslationUnitKind() override { return clang::TU_Prefix; }
+  bool hasASTFileSupport() const override { return false; }
+};
+
+void addFile(llvm::vfs::InMemoryFileSystem& files, const char* name, llvm::StringRef text) {
+  files.addFile(name, 0, llvm::MemoryBuffer::getMemBuffer(text, name, /*RequiresNullTerminator=*/false));
+}
+
+// Calls `act` with a compiler for the request, whose source is `source`.
+void withCompiler(const DtcClangRequest& request, const std::string& source, std::string& log,
+                  llvm::function_ref<void(clang::CompilerInstance&)> act) {
   auto files = llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>();
-  files->addFile(kFile, 0, llvm::MemoryBuffer::getMemBuffer(source, kFile));
+  addFile(*files, kFile, source);
+  addFile(*files, kPrologue, {request.prologue, request.prologueSize});
 
   llvm::raw_string_ostream stream(log);
   auto options = llvm::makeIntrusiveRefCnt<clang::DiagnosticOptions>();
@@ -117,17 +168,41 @@ Parsed parse(const DtcClangRequest& request, llvm::LLVMContext& context, std::st
   auto invocation = std::make_shared<clang::CompilerInvocation>();
   if (!clang::CompilerInvocation::CreateFromArgs(*invocation, arguments(request, triple.c_str()),
                                                  *diagnostics))
-    return {};
+    return;
+  if (request.precompiled) {
+    addFile(*files, kPrecompiled, {request.precompiled, request.precompiledSize});
+    auto& preprocessor = invocation->getPreprocessorOpts();
+    preprocessor.ImplicitPCHInclude = kPrecompiled;
+    preprocessor.DisablePCHOrModuleValidation =
+        clang::DisableValidationForModuleKind::All; // the caller compares
+  }
   clang::CompilerInstance compiler;
   compiler.setInvocation(std::move(invocation));
   compiler.setDiagnostics(diagnostics.get());
   compiler.createFileManager(files);
   compiler.setVerboseOutputStream(llvm::nulls());
-  clang::EmitLLVMOnlyAction action(&context);
+  act(compiler);
+}
+
+} // namespace
+
+Parsed parse(const DtcClangRequest& request, llvm::LLVMContext& context, std::string& log) {
   Parsed parsed;
-  if (compiler.ExecuteAction(action)) parsed.module = action.takeModule();
+  withCompiler(request, joinUnits(request), log, [&](clang::CompilerInstance& compiler) {
+    MakeModule action(context);
+    if (compiler.ExecuteAction(action)) parsed.module = std::move(action.module);
+  });
   if (parsed.module && request.unitCount > 1) collectUnits(parsed);
   return parsed;
+}
+
+llvm::SmallVector<char, 0> precompile(const DtcClangRequest& request, std::string& log) {
+  llvm::SmallVector<char, 0> bytes;
+  withCompiler(request, "", log, [&](clang::CompilerInstance& compiler) {
+    MakePrologue action;
+    if (compiler.ExecuteAction(action) && action.made->IsComplete) bytes = std::move(action.made->Data);
+  });
+  return bytes;
 }
 
 } // namespace dtc::clangjit

@@ -1,6 +1,7 @@
 #pragma once
 // Source text -> LLVM module, not yet optimized.
 #include "dtc/Jit/ClangPlugin.h"
+#include <llvm/ADT/SmallVector.h>
 #include <llvm/ADT/StringMap.h>
 #include <llvm/IR/Module.h>
 #include <memory>
@@ -20,5 +21,8 @@ struct Parsed {
 
 // `log` gets Clang's messages, with lines counted from each unit's first one.
 Parsed parse(const DtcClangRequest&, llvm::LLVMContext&, std::string& log);
+
+// The prologue as DtcClangRequest::precompiled; empty where it has errors.
+llvm::SmallVector<char, 0> precompile(const DtcClangRequest&, std::string& log);
 
 } // namespace dtc::clangjit

@@ -2,6 +2,7 @@
 #include "Backend.h"
 #include "Frontend.h"
 #include "dtc/Jit/ClangPlugin.h"
+#include <clang/Basic/Version.h>
 #include <cstdlib>
 #include <cstring>
 #include <llvm/Config/llvm-config.h>
@@ -13,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <string>
 
 namespace {
 
@@ -67,10 +69,15 @@ struct IgnoreWarnings : llvm::DiagnosticHandler {
 void compileUnits(const DtcClangRequest* request, DtcClangReply* reply) {
   dtc::clangjit::initializeTargets();
   dtc::clangjit::Output output;
-  llvm::LLVMContext context;
-  context.setDiagnosticHandler(std::make_unique<IgnoreWarnings>());
-  auto parsed = dtc::clangjit::parse(*request, context, output.log);
-  if (parsed.module) output.ok = dtc::clangjit::generate(*request, parsed, output);
+  if (request->output == DtcClangPrologue) {
+    output.data.push_back(dtc::clangjit::precompile(*request, output.log));
+    output.ok = !output.data.front().empty();
+  } else {
+    llvm::LLVMContext context;
+    context.setDiagnosticHandler(std::make_unique<IgnoreWarnings>());
+    auto parsed = dtc::clangjit::parse(*request, context, output.log);
+    if (parsed.module) output.ok = dtc::clangjit::generate(*request, parsed, output);
+  }
   reply->ok = output.ok;
   reply->dataCount = output.data.size();
   reply->data = array<char*>(output.data.size());
@@ -98,6 +105,7 @@ void release(DtcClangReply* reply) {
 } // namespace
 
 extern "C" __attribute__((visibility("default"))) const DtcClangTable* dtcClangTable() {
-  static const DtcClangTable table{kDtcClangAbi, LLVM_VERSION_STRING, compile, release};
+  static const std::string build = clang::getClangFullVersion();
+  static const DtcClangTable table{kDtcClangAbi, LLVM_VERSION_STRING, build.c_str(), compile, release};
   return &table;
 }

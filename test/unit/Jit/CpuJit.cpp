@@ -1,5 +1,5 @@
 // The CPU JIT: source to functions, the loader, errors, the cache.
-#include "dtc/Jit/CpuJit.h"
+#include "dtc/Jit/CpuJitImpl.h"
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -28,6 +28,66 @@ SourceUnit scaleUnit(int factor) {
 }
 
 using Scale = void(float*, long long);
+
+// All files of the build are there, and code is the same with and without them: two units with the families of
+// headers that are parsed on demand, comparisons of bools, and templates with arguments of every kind.
+TEST(CpuJit, APrecompiledPrologueMakesTheSameCode) {
+  const CpuJit jit(uncached());
+  const auto& impl = jit.impl();
+  const auto table = impl.clang.table();
+  ASSERT_TRUE(table.ok()) << table.error().message;
+  const SourceUnit units[] = {{"functions", R"(
+    extern "C" void functions(f32* x, bool* b, i64 n) {
+      typedef Vec<f32, 16> V;
+      dtc_each<16>(0, n, [&](i64 i, auto lanes) DTC_INLINE {
+        const V v = lanes.load(x + i);
+        const auto c = dtc_or(dtc_lt(dtc_gt(v, (V)0.0f), dtc_is_nan(v)), dtc_ne(dtc_eq(v, v), dtc_le(v, v)));
+        lanes.store(b + i, dtc_ge(c, dtc_is_finite(v)));
+        lanes.store(x + i, dtc_select(c, dtc_erfc(dtc_exp(v)), dtc_tanh(dtc_sin(v)) + dtc_round(v)));
+      });
+      for (i64 i = 0; i < n; ++i) x[i] = dtc_convert<f32>(dtc_convert<bf16>(dtc_lgamma(dtc_pow(x[i], 2.5f))));
+    })"},
+                              {"integers", R"(
+    extern "C" void integers(i32* x, u8* y, i64 n) {
+      typedef Vec<i32, 16> V;
+      dtc_each<16>(0, n, [&](i64 i, auto lanes) DTC_INLINE {
+        const V v = lanes.load(x + i);
+        lanes.store(y + i, dtc_convert<u8>(dtc_convert<f32>(dtc_min(v, (V)7))));
+        lanes.store(x + i, dtc_shr(dtc_shl(dtc_div(v, (V)3), (V)2), dtc_max(v, (V)1)));
+      });
+    })"}};
+  const SourceUnit* const both[] = {&units[0], &units[1]};
+  for (CpuLevel level : {CpuLevel::Generic, CpuLevel::Avx2, CpuLevel::Avx512})
+    for (int opt : {0, 1, 3}) {
+      CompileMode mode{cpuPrologue(), cpuFlags(), {level, opt}};
+      ASSERT_FALSE(impl.precompiled.find(impl.clang.folder(), **table, mode).empty());
+      const auto precompiled = impl.run(both, mode, DtcClangObject);
+      ASSERT_TRUE(precompiled.ok()) << precompiled.error().message;
+      mode.usePrecompiled = false;
+      EXPECT_TRUE(impl.precompiled.find(impl.clang.folder(), **table, mode).empty());
+      const auto parsed = impl.run(both, mode, DtcClangObject);
+      ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+      EXPECT_TRUE(*precompiled == *parsed) << "level " << static_cast<int>(level) << ", -O" << opt;
+    }
+}
+
+// A file of another Clang, other flags or another prologue is not used.
+TEST(CpuJit, APrecompiledPrologueOfAnotherBuildIsNotUsed) {
+  const CpuJit jit(uncached());
+  const auto& impl = jit.impl();
+  const auto table = impl.clang.table();
+  ASSERT_TRUE(table.ok()) << table.error().message;
+  DtcClangTable other = **table;
+  other.build = "another Clang";
+  const std::vector<const char*> none, flag = {"-fno-builtin"};
+  const CpuCompileOptions options;
+  const std::string& folder = impl.clang.folder();
+  EXPECT_FALSE(PrecompiledPrologues().find(folder, **table, {cpuPrologue(), none, options}).empty());
+  EXPECT_TRUE(PrecompiledPrologues().find(folder, other, {cpuPrologue(), none, options}).empty());
+  EXPECT_TRUE(PrecompiledPrologues().find(folder, **table, {cpuPrologue(), flag, options}).empty());
+  EXPECT_TRUE(PrecompiledPrologues().find(folder, **table, {emuPrologue(), none, options}).empty());
+  EXPECT_TRUE(PrecompiledPrologues().find("/nowhere", **table, {cpuPrologue(), none, options}).empty());
+}
 
 TEST(CpuJit, CompilesAndRunsAtEveryLevelOfThisMachine) {
   CpuJit jit(uncached());
