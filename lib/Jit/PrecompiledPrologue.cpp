@@ -2,7 +2,6 @@
 #include "dtc/Jit/CpuJitImpl.h"
 #include "dtc/Support/Sha256.h"
 #include <fstream>
-#include <iterator>
 
 namespace dtc {
 namespace {
@@ -10,15 +9,17 @@ namespace {
 // All that the bytes depend on, as hex digits.
 std::string keyOf(const DtcClangTable& clang, const CompileMode& mode) {
   Sha256 hash;
-  hash.field("prologue 1").field(clang.build).field(mode.prologue.digest());
+  hash.field("prologue 2").field(clang.build).field(mode.prologue.digest());
   hash.field(llvmCpuName(mode.options.level));
   for (const char* flag : mode.flags) hash.field(flag);
   return toHex(hash.finish());
 }
 
 std::string contents(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
+  std::ifstream in(path, std::ios::binary | std::ios::ate);
+  std::string bytes(in ? static_cast<size_t>(in.tellg()) : 0, '\0');
+  in.seekg(0).read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  return in ? bytes : "";
 }
 
 } // namespace

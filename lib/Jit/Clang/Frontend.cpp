@@ -56,10 +56,11 @@ std::vector<const char*> arguments(const DtcClangRequest& request, const char* t
     args.insert(args.end(), {"-debug-info-kind=line-tables-only", "-ftrivial-auto-var-init=pattern",
                              "-fno-finite-loops", "-relaxed-aliasing"});
   args.insert(args.end(), request.flags, request.flags + request.flagCount);
-  // Templates are parsed where they are used, but in a precompiled prologue once: it would have their tokens, all of
-  // which are read with it.
+  // Templates are parsed where they are used. A precompiled prologue has them parsed, since all of their tokens would
+  // be read with it; and instantiated where its functions use them, which each translation unit would do.
   if (request.output == DtcClangPrologue)
-    args.insert(args.end(), {"-x", "c++-header", "-emit-pch", "-fno-pch-timestamp", kPrologue});
+    args.insert(args.end(), {"-x", "c++-header", "-emit-pch", "-fno-pch-timestamp",
+                             "-fpch-instantiate-templates", kPrologue});
   else
     args.insert(args.end(), {"-x", "c++", "-fdelayed-template-parsing", kFile});
   return args;
