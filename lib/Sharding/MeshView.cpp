@@ -200,4 +200,22 @@ std::optional<Sharding> throughView(const Sharding& s, const Mesh& seen, const M
   return out;
 }
 
+bool isOfWholeAxes(const AxisRef& axis, MeshId on, const ShardingTable& all) {
+  if (axis.isFullAxis()) return true;
+  const Mesh& mesh = all.mesh(on);
+  for (uint32_t i = 0; i < all.numMeshes(); ++i) {
+    const auto view = MeshId(i) == on ? std::nullopt : viewMesh(all.mesh(MeshId(i)), mesh);
+    if (!view || !view->sameDevices) continue;
+    bool begins = false, ends = false;
+    for (const auto& seen : view->axes)
+      for (const AxisRef& a : seen) {
+        if (a.name != axis.name || a.isFullAxis()) continue;
+        begins |= a.pre == axis.pre;
+        ends |= a.pre * a.size == axis.pre * axis.size;
+      }
+    if (begins && ends) return true;
+  }
+  return false;
+}
+
 } // namespace dtc

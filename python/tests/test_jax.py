@@ -241,6 +241,33 @@ class Callbacks(unittest.TestCase):
             show(two, P(("tp", "dp")), (16, 4), jax.jit(lambda v: v.reshape(4, 16)))
             """, "True True True None a True True True True dp True True dp tp True True tp dp True", devices=8)
 
+    def test_two_meshes(self):
+        """Shardings on a mesh come back as they are asked for, whatever mesh the arguments are on."""
+        self.check("""
+            from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+            devices = np.array(jax.devices())
+            one, two = Mesh(devices, ("d",)), Mesh(devices.reshape(2, 4), ("x", "y"))
+            three = Mesh(devices.reshape(2, 2, 2), ("a", "b", "c"))
+            n = np.arange(16 * 8, dtype=np.float32).reshape(16, 8)
+            of = [(one, P("d")), (two, P("x")), (two, P("y", "x")), (two, P(("y", "x"))), (three, P("c", ("a", "b"))),
+                  (three, P(None, "b")), (two, P())]
+            def put(s):
+                return jax.device_put(n, NamedSharding(*s))
+            bad = []
+            for a in of:
+                for b in of:
+                    y = NamedSharding(*b)
+                    r = jax.jit(lambda a, b: (a + b, a.T), out_shardings=(y, None))(put(a), put(b))
+                    c = jax.jit(lambda a: lax.with_sharding_constraint(a + 1, y) * 2)(put(a))
+                    m = jax.jit(lambda a: a, out_shardings=y, donate_argnums=0)(put(a))
+                    same = r[0].sharding == y and m.sharding == y and c.sharding.is_equivalent_to(y, 2)
+                    right = [np.array_equal(r[0], n + n), np.array_equal(r[1], n.T), np.array_equal(c, 2 * n + 2), np.array_equal(m, n)]
+                    if not same or not all(right):
+                        bad.append((a, b, c.sharding, same, right))
+            print(len(bad), *bad[:3])
+            print(float((put(of[0]) + put(of[1])).sum()))
+            """, "0 16256.0", devices=8)
+
     def test_platform_is_not_the_default(self):
         self.check("""
             print(jax.devices()[0].platform, jax.jit(jnp.sin)(1.0).device.platform, jax.devices("dtc")[0].platform)

@@ -5,6 +5,7 @@
 #include "OpSharding.h"
 #include "PartitionText.h"
 #include "dtc/Eval/Eval.h"
+#include "dtc/Sharding/MeshView.h"
 #include "dtc/StableHlo/vhlo/Vhlo.h"
 #include "dtc/Support/Words.h"
 
@@ -119,10 +120,11 @@ bool PjrtProgram::fitsJax(size_t i, bool argument, ShardingId shards) const {
   for (int64_t c = 1; c < program_->mesh().numDevices; ++c)
     if (!std::ranges::equal(shape(0), shape(c))) return false;
   if (!shards) return true;
-  const auto fits = [](const DimSharding& d) {
-    return std::ranges::all_of(d.parts, [](const DimPart& p) { return p.isAxis() && p.axis.isFullAxis(); });
-  };
-  return std::ranges::all_of(program_->module().shardings[shards].dims, fits);
+  const ShardingTable& all = program_->module().shardings;
+  const MeshId mesh = all[shards].mesh;
+  const auto isWhole = [&](const DimPart& p) { return p.isAxis() && isOfWholeAxes(p.axis, mesh, all); };
+  const auto fits = [&](const DimSharding& d) { return std::ranges::all_of(d.parts, isWhole); };
+  return std::ranges::all_of(all[shards].dims, fits);
 }
 
 bool PjrtProgram::describe(const std::vector<HloTensor>& declared, bool arguments,

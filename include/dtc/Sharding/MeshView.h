@@ -24,4 +24,7 @@ struct MeshView {
 [[nodiscard]] std::optional<std::vector<AxisRef>> throughView(const AxisRef&, const Mesh& seen,
                                                               const MeshView&, const Mesh& onMesh);
 
+// Whether an axis or sub-axis of a mesh is one or several whole axes of a mesh in the table, over the same devices.
+[[nodiscard]] bool isOfWholeAxes(const AxisRef&, MeshId on, const ShardingTable&);
+
 } // namespace dtc

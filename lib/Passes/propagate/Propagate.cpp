@@ -1,6 +1,7 @@
 #include "dtc/Passes/propagate/Propagate.h"
 #include "dtc/IR/text/Text.h"
 #include "dtc/Passes/analysis/MemoryPlan.h"
+#include "dtc/Sharding/MeshView.h"
 #include "propagate/ConstantCopies.h"
 #include "propagate/InsertReshards.h"
 #include "propagate/Policies.h"
@@ -71,12 +72,13 @@ static void tieCarried(PropagationState& state) {
       state.resultVars[f.index][result] = state.varOf[state.m[f].args[argument].value.index];
 }
 
-// The first parts of a dim, as long as they are whole axes whose devices have shards of one size.
-static void keepWholeAxes(DimSharding& sharding, const Mesh& mesh, Dim size) {
+// The first parts of a dim, as long as they are whole axes, of any mesh, whose devices have shards of one size.
+static void keepWholeAxes(DimSharding& sharding, MeshId id, const ShardingTable& all, Dim size) {
+  const Mesh& mesh = all.mesh(id);
   int64_t devices = 1;
   size_t kept = 0;
   for (const DimPart& p : sharding.parts) {
-    if (!p.isAxis() || !p.axis.isFullAxis()) break;
+    if (!p.isAxis() || !isOfWholeAxes(p.axis, id, all)) break;
     devices *= mesh.axisSize(p.axis);
     if (!size.isStatic() || size.value() % devices != 0) break;
     ++kept;
@@ -93,7 +95,7 @@ static void keepWholeAxesOfResults(PropagationState& state) {
       const Type& type = state.m.types[state.m[f].results[r].type];
       if (!state.vars[v].isResult) continue;
       for (size_t d = 0; d < type.dims.size(); ++d)
-        keepWholeAxes(state.vars[v].dims[d], state.mesh(v), type.dims[d]);
+        keepWholeAxes(state.vars[v].dims[d], state.vars[v].mesh, state.m.shardings, type.dims[d]);
     }
 }
 
