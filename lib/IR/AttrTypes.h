@@ -20,5 +20,10 @@ inline constexpr struct {
 [[nodiscard]] const AttrSpec* findSpec(std::span<const AttrSpec>, std::string_view name); // or null
 [[nodiscard]] bool attrFits(const Module&, AttrId value, AttrType);
 [[nodiscard]] const char* attrTypeWords(AttrType); // "a list of dims such as [0, 1]"
+// Whether the numbers of an attribute have the dtype of the result's elements, as a constant's value has. Others are
+// doubles, such as the scales of resize.
+[[nodiscard]] inline bool isOfElements(const AttrSpec& s) {
+  return s.type == AttrType::Value && std::string_view(s.name) == "value";
+}
 
 } // namespace dtc

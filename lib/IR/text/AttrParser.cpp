@@ -237,7 +237,7 @@ bool AttrParser::localAxes(Statement& s) {
 bool AttrParser::typeValues(const Statement& s, OpId op, TypeId type) {
   for (const ParsedAttr& a : s.attrs) {
     const AttrSpec* spec = findSpec(s.record->attrs, m_.strings[a.name.name]);
-    if (!spec || spec->type != AttrType::Value || m_.attrs[a.value].kind == Attr::String) continue;
+    if (!spec || !isOfElements(*spec) || m_.attrs[a.value].kind == Attr::String) continue;
     size_t back = in_.pos;
     in_.pos = a.firstToken;
     elementType_ = m_.types[type].dtype;

@@ -1,4 +1,5 @@
 // Module to canonical text (ir.md).
+#include "AttrTypes.h"
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/text/Naming.h"
 #include "dtc/IR/text/Text.h"
@@ -338,9 +339,8 @@ private:
       out += name;
       out += " = ";
       bool ofElements =
-          record && std::any_of(record->attrs.begin(), record->attrs.end(), [&](const AttrSpec& s) {
-            return s.type == AttrType::Value && name == s.name;
-          });
+          record && std::any_of(record->attrs.begin(), record->attrs.end(),
+                                [&](const AttrSpec& s) { return isOfElements(s) && name == s.name; });
       attr(m_.attrs[list[i].value], ofElements ? element : DType::F64);
     }
     out += '}';

@@ -1,6 +1,8 @@
 // Resize.
 #include "import/OnnxContext.h"
 
+#include "dtc/Support/SpacedPositions.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -11,7 +13,7 @@ namespace {
 // Along one axis: its sizes, and where element o of the result is in x.
 struct Axis {
   int64_t axis = 0, size = 0, result = 0;
-  double factor = 1; // of the sizes, as the node states it
+  long double factor = 1; // of the sizes, as the node states it
   double roiStart = 0, roiEnd = 1;
   double scale = 1, offset = 0; // element o is at scale * o + offset
 };
@@ -41,6 +43,8 @@ void ResizeNode::readAxes() {
   if (transformation_ == "tf_crop_and_resize") {
     roi = c_.knownReals(1, "the region");
     if (roi.size() != 2 * axes.size()) c_.fail("has a region that is not a start and an end for each axis");
+    if (c_.in(1).dtype() == DType::F32)
+      for (double& r : roi) r = static_cast<double>(fractionOfFloat(static_cast<float>(r)));
   }
   for (size_t i = 0; i < axes.size(); ++i) {
     Axis& a = axes_.emplace_back();
@@ -56,12 +60,12 @@ void ResizeNode::keepRatio(const std::string& policy) {
   if (policy == "stretch") return;
   if (policy != "not_larger" && policy != "not_smaller")
     c_.fail("has the unsupported policy '" + policy + "'");
-  double factor = axes_.empty() ? 1 : axes_[0].factor;
+  long double factor = axes_.empty() ? 1 : axes_[0].factor;
   for (const Axis& a : axes_)
     factor = policy == "not_larger" ? std::min(factor, a.factor) : std::max(factor, a.factor);
   for (Axis& a : axes_) {
     a.factor = factor;
-    a.result = static_cast<int64_t>(std::floor(factor * static_cast<double>(a.size) + 0.5));
+    a.result = static_cast<int64_t>(std::floor(factor * static_cast<long double>(a.size) + 0.5L));
   }
 }
 
@@ -80,7 +84,7 @@ void ResizeNode::readSizes() {
         continue;
       }
       a.result = list[i].number;
-      if (a.size > 0) a.factor = static_cast<double>(a.result) / static_cast<double>(a.size);
+      if (a.size > 0) a.factor = static_cast<long double>(a.result) / static_cast<long double>(a.size);
       if (a.result < 0 || a.result > 1 << 24) c_.fail("has a size that is out of range");
     }
     return keepRatio(c_.text("keep_aspect_ratio_policy", "stretch"));
@@ -89,33 +93,40 @@ void ResizeNode::readSizes() {
   if (factors.size() != axes_.size()) c_.fail("has another number of scales than of axes");
   for (size_t i = 0; i < axes_.size(); ++i) {
     Axis& a = axes_[i];
-    a.factor = factors.at(i);
-    const double result = std::floor(static_cast<double>(a.size) * (a.roiEnd - a.roiStart) * a.factor);
+    a.factor = fractionOfFloat(static_cast<float>(factors.at(i))); // 0.6 is 3/5
+    const long double exact = static_cast<long double>(a.size) * (a.roiEnd - a.roiStart) * a.factor;
+    const auto result = std::floor(static_cast<double>(exact)); // rounded, that 5 * 3/5 is 3
     if (a.size >= 0 && (!(result >= 0) || result > 1 << 24)) c_.fail("has a scale that is out of range");
     a.result = static_cast<int64_t>(result);
   }
 }
 
+// In long double, so that the numbers are those of exact fractions, rounded once.
 void ResizeNode::place(Axis& a) const {
-  const auto in = static_cast<double>(a.size), out = static_cast<double>(a.result), exact = in * a.factor;
-  const double half = 0.5 / a.factor - 0.5;
-  a.scale = 1 / a.factor;
+  using Real = long double;
+  const auto in = static_cast<Real>(a.size), out = static_cast<Real>(a.result), exact = in * a.factor;
+  const Real half = 0.5L / a.factor - 0.5L;
+  Real scale = 1 / a.factor, offset = 0;
   if (transformation_ == "half_pixel") {
-    a.offset = half;
+    offset = half;
   } else if (transformation_ == "half_pixel_symmetric") {
-    a.offset = in / 2 * (1 - out / exact) + half;
+    offset = (in - out / a.factor) / 2 + half;
   } else if (transformation_ == "pytorch_half_pixel") {
-    a.offset = a.result > 1 ? half : 0;
-    if (a.result <= 1) a.scale = 0;
+    if (a.result > 1) offset = half;
+    if (a.result <= 1) scale = 0;
   } else if (transformation_ == "align_corners") {
-    a.scale = exact == 1 ? 0 : (in - 1) / (exact - 1);
+    // The last element is the last one of x, as ONNX's text, PyTorch and ONNX Runtime have it. ONNX's tests of scales
+    // below 1 have the size before it was rounded.
+    const Real last = (a.factor < 1 ? exact : out) - 1;
+    scale = static_cast<double>(last) == 0 ? 0 : (in - 1) / last;
   } else if (transformation_ == "tf_crop_and_resize") {
-    const double span = a.roiEnd - a.roiStart;
-    a.scale = a.result > 1 ? span * (in - 1) / (out - 1) : 0;
-    a.offset = a.roiStart * (in - 1) + (a.result > 1 ? 0 : span * (in - 1) / 2);
+    const Real span = Real(a.roiEnd) - a.roiStart;
+    scale = a.result > 1 ? span * (in - 1) / (out - 1) : 0;
+    offset = a.roiStart * (in - 1) + (a.result > 1 ? 0 : span * (in - 1) / 2);
   } else if (transformation_ != "asymmetric") {
     c_.fail("has the unsupported coordinate transformation '" + transformation_ + "'");
   }
+  a.scale = static_cast<double>(scale), a.offset = static_cast<double>(offset);
 }
 
 std::string ResizeNode::rounding() const {
@@ -136,9 +147,10 @@ Expr ResizeNode::extrapolated(Expr y) const {
   for (const Axis& a : axes_) {
     Tensor inside(DType::Bool, {a.result});
     bool all = true;
+    const SpacedPositions positions(a.scale, a.offset);
     for (int64_t o = 0; o < a.result; ++o) {
-      const double at = a.scale * static_cast<double>(o) + a.offset;
-      const bool in = at >= 0 && at <= static_cast<double>(a.size - 1);
+      const long double at = positions.at(o);
+      const bool in = at >= 0 && at <= static_cast<long double>(a.size - 1);
       inside.setInt(o, in);
       all &= in;
     }
@@ -194,7 +206,8 @@ ImportResults upsample(OnnxContext& c) {
   const Expr x = c.in(0);
   const std::string mode = c.text("mode", "nearest");
   if (mode != "nearest" && mode != "linear") c.fail("has the unsupported mode '" + mode + "'");
-  const auto factors = c.has("scales") ? c.reals("scales") : c.knownReals(1, "the scales");
+  auto factors = c.has("scales") ? c.reals("scales") : c.knownReals(1, "the scales");
+  for (double& f : factors) f = static_cast<double>(fractionOfFloat(static_cast<float>(f)));
   if (factors.size() != x.rank()) c.fail("has another number of scales than of axes");
   const std::vector<int64_t> shape = c.shapeOf(x);
   std::vector<int64_t> dims, sizes;

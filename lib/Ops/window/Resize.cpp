@@ -38,11 +38,11 @@ double filterAt(const ResizeDim& d, double x) {
   return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
-int64_t nearestOf(const ResizeDim& d, double x) {
+int64_t nearestOf(const ResizeDim& d, long double x) {
   if (d.rounding == ResizeRounding::Floor) return static_cast<int64_t>(std::floor(x));
   if (d.rounding == ResizeRounding::Ceil) return static_cast<int64_t>(std::ceil(x));
-  if (d.rounding == ResizeRounding::HalfDown) return static_cast<int64_t>(std::ceil(x - 0.5));
-  return static_cast<int64_t>(std::floor(x + 0.5));
+  if (d.rounding == ResizeRounding::HalfDown) return static_cast<int64_t>(std::ceil(x - 0.5L));
+  return static_cast<int64_t>(std::floor(x + 0.5L));
 }
 
 bool isDimGood(const OpQuery& q, const ResizeDim& d) {
@@ -99,10 +99,10 @@ bool readResize(const OpQuery& q, std::vector<ResizeDim>& out) {
   return true;
 }
 
-std::vector<ResizeTap> tapsOf(const ResizeDim& d, int64_t o) {
-  const double x = d.scale * static_cast<double>(o) + d.offset;
+std::vector<ResizeTap> tapsOf(const ResizeDim& d, long double position) {
   const auto inside = [&](int64_t i) { return std::clamp<int64_t>(i, 0, d.size - 1); };
-  if (d.mode == ResizeMode::Nearest) return {{inside(nearestOf(d, x)), 1}};
+  if (d.mode == ResizeMode::Nearest) return {{inside(nearestOf(d, position)), 1}};
+  const auto x = static_cast<double>(position);
   const double stretch = d.antialias ? std::max(1.0, d.scale) : 1.0;
   const double reach = stretch * (d.mode == ResizeMode::Linear ? 1 : 2);
   std::vector<ResizeTap> taps;
@@ -147,8 +147,10 @@ bool resizeEval(const OpQuery& q, std::span<const Tensor* const> in, std::span<T
   const Tensor& x = *in[0];
   const std::vector<int64_t> strides = x.strides();
   std::vector<std::vector<std::vector<ResizeTap>>> taps(dims.size()); // by dim and element
-  for (size_t i = 0; i < dims.size(); ++i)
-    for (int64_t o = 0; o < dims[i].result; ++o) taps[i].push_back(tapsOf(dims[i], o));
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const SpacedPositions positions(dims[i].scale, dims[i].offset);
+    for (int64_t o = 0; o < dims[i].result; ++o) taps[i].push_back(tapsOf(dims[i], positions.at(o)));
+  }
   forEachElement(out[0]->shape(), [&](std::span<const int64_t> at, int64_t to) {
     int64_t base = 0;
     for (size_t i = 0; i < at.size(); ++i) base += at[i] * strides[i];
@@ -202,8 +204,9 @@ Expr vectorOf(Builder& b, const Tensor& t) {
 Expr resizedAlong(Builder& b, Expr x, const ResizeDim& d, DType sumType) {
   std::vector<std::vector<ResizeTap>> taps;
   size_t most = 1;
+  const SpacedPositions positions(d.scale, d.offset);
   for (int64_t o = 0; o < d.result; ++o) {
-    taps.push_back(tapsOf(d, o));
+    taps.push_back(tapsOf(d, positions.at(o)));
     most = std::max(most, taps.back().size());
   }
   Expr y;
@@ -249,7 +252,9 @@ void addResizeOps(OpRegistry& ops) {
   resize.attrs = {
       {"dims", AttrType::Dims, nullptr, "the dims that are resized"},
       {"sizes", AttrType::Ints, nullptr, "their sizes in the result"},
-      {"scales", AttrType::Value, nullptr, "the distance of neighbors of the result, in elements of x"},
+      {"scales", AttrType::Value, nullptr,
+       "the distance of neighbors of the result, in elements of x; a double near a simple fraction, such as "
+       "1.6666666666666667, is that fraction"},
       {"offsets", AttrType::Value, nullptr, "the position of the first element"},
       {"mode", AttrType::String, "linear",
        "\"nearest\", \"linear\" (two elements per dim) or \"cubic\" (four)"},

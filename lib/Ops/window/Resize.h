@@ -2,6 +2,8 @@
 // The filters of resize.
 #include "record/Families.h"
 
+#include "dtc/Support/SpacedPositions.h"
+
 namespace dtc {
 
 enum class ResizeMode : uint8_t { Nearest, Linear, Cubic };
@@ -17,12 +19,12 @@ struct ResizeDim {
 };
 [[nodiscard]] bool readResize(const OpQuery&, std::vector<ResizeDim>&);
 
-// The elements of x that an element of the result is a sum of; the weights sum to 1.
+// The elements of x that an element of the result, at a position in x, is a sum of; the weights sum to 1.
 struct ResizeTap {
   int64_t index = 0;
   double weight = 1;
 };
-[[nodiscard]] std::vector<ResizeTap> tapsOf(const ResizeDim&, int64_t o);
+[[nodiscard]] std::vector<ResizeTap> tapsOf(const ResizeDim&, long double position);
 
 void addResizeOps(OpRegistry&);
 void addGridSampleOps(OpRegistry&);
