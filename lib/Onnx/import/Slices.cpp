@@ -92,8 +92,30 @@ std::string padMode(OnnxContext& c) {
   c.fail("has the unsupported mode '" + mode + "'");
 }
 
+// Along dims whose pads are longer than the rules of `pad` allow, the elements repeat, as in NumPy: forward with
+// "circular", forward and backward with "reflect". What is left are the pads of the other dims.
+Expr padByRepeating(OnnxContext& c, Expr x, const std::string& mode, std::vector<int64_t>& low,
+                    std::vector<int64_t>& high) {
+  for (size_t d = 0; d < x.rank(); ++d) {
+    const int64_t size = x.dims()[d].isStatic() ? x.dims()[d].value() : 0,
+                  longest = std::max(low[d], high[d]);
+    const bool forward = mode == "circular";
+    if (size < 1 || low[d] < 0 || high[d] < 0 || longest < size + (forward ? 1 : 0)) continue;
+    if (longest > 1 << 24) c.fail("has pads that are out of range");
+    const int64_t period = forward ? size : std::max<int64_t>(2 * (size - 1), 1);
+    Tensor index(DType::I32, {low[d] + size + high[d]});
+    for (int64_t o = 0; o < index.numElements(); ++o) {
+      const int64_t at = ((o - low[d]) % period + period) % period;
+      index.setInt(o, at < size ? at : period - at);
+    }
+    x = index_select(x, constantOf(c.b, index), {.dim = static_cast<int64_t>(d)});
+    low[d] = high[d] = 0;
+  }
+  return x;
+}
+
 ImportResults padRow(OnnxContext& c) {
-  const Expr x = c.in(0);
+  Expr x = c.in(0);
   const auto pads = c.has("pads") ? c.ints("pads") : c.knownInts(1, "the pads"); // before opset 11
   std::vector<int64_t> axes = allDims(x.rank());
   if (c.has(3)) axes = dimsOf(c.b, c.knownInts(3, "the axes"), x.rank());
@@ -105,6 +127,7 @@ ImportResults padRow(OnnxContext& c) {
     high[static_cast<size_t>(axes[i])] = pads.at(i + axes.size());
   }
   const std::string mode = padMode(c);
+  if (mode == "circular" || mode == "reflect") x = padByRepeating(c, x, mode, low, high);
   PadArgs args{.low = low, .high = high, .mode = mode};
   if (mode == "constant")
     args.value =
