@@ -61,6 +61,13 @@ func.func @main() {
   %four = stablehlo.convert %y : (tensor<4xf32>) -> tensor<4xf4E2M1FN>
   %fourw = stablehlo.convert %four : (tensor<4xf4E2M1FN>) -> tensor<4xf32>
   check.expect_eq_const %fourw, dense<[2.0, 3.0, 6.0, -0.5]> : tensor<4xf32>
+  // There is no NaN: XLA's is -0.
+  %nan = stablehlo.constant dense<[0x7FC00000, 0xFFC00000]> : tensor<2xf32>
+  %none = stablehlo.convert %nan : (tensor<2xf32>) -> tensor<2xf4E2M1FN>
+  %nonew = stablehlo.convert %none : (tensor<2xf4E2M1FN>) -> tensor<2xf32>
+  %ones = stablehlo.constant dense<1.0> : tensor<2xf32>
+  %inverse = stablehlo.divide %ones, %nonew : tensor<2xf32>
+  check.expect_eq_const %inverse, dense<[0xFF800000, 0xFF800000]> : tensor<2xf32>
   // Patterns, alone and as bytes; sums are rounded each.
   %patterns = stablehlo.constant dense<[0x38, 0x01, 0x7F, 0xFF]> : tensor<4xf8E3M4>
   %patternsw = stablehlo.convert %patterns : (tensor<4xf8E3M4>) -> tensor<4xf32>

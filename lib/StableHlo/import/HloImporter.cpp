@@ -132,7 +132,9 @@ TypeId HloImporter::typeFrom(const MlirType* t, SourceRange where, std::string_v
                      "f32, f64, complex<f32> or complex<f64>; convert in the program");
   for (int64_t d : t->dims)
     if (d == MlirType::kDynamic)
-      return bad("only static shapes are imported; lower the program for fixed sizes");
+      return bad("only static shapes are imported, and --dim binds no size of StableHLO; lower or export the "
+                 "program "
+                 "for fixed sizes");
   auto n = checkedProduct(t->dims);
   if (!n || !checkedMul(*n, dtypeBytes(*dtype))) return bad("it has more than 2^63-1 bytes");
   std::vector<Dim> dims(t->dims.begin(), t->dims.end());

@@ -38,8 +38,10 @@ ValueId roundedTo(HloContext& c, ValueId x, const HloSmall& s) {
   const double beyond = s.beyond == S::Infinity ? std::numeric_limits<double>::infinity()
                         : s.beyond == S::NaN    ? std::numeric_limits<double>::quiet_NaN()
                                                 : s.max();
-  return c.emit("select", {c.emit("gt", {c.emit("abs", {near}), f32(s.max())}),
-                           c.emit("mul", {c.emit("sign", {near}), f32(beyond)}), near});
+  const ValueId bounded = c.emit("select", {c.emit("gt", {c.emit("abs", {near}), f32(s.max())}),
+                                            c.emit("mul", {c.emit("sign", {near}), f32(beyond)}), near});
+  // XLA's is -0 where there is no NaN.
+  return s.beyond == S::Max ? c.emit("select", {c.emit("is_nan", {x}), f32(-0.0), bounded}) : bounded;
 }
 
 // The nearest power of two, the greater one of two: half of the mantissa's range is added to the bits, of which the
