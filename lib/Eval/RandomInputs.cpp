@@ -79,6 +79,7 @@ constexpr InputForm kForms[] = {{"randn", InputSpec::Randn, 1, 2, "randn(seed) o
                                 {"uniform", InputSpec::Uniform, 3, 3, "uniform(seed,lo,hi)"},
                                 {"randint", InputSpec::Randint, 3, 3, "randint(seed,lo,hi)"},
                                 {"zeros", InputSpec::Zeros, 0, 0, "zeros"},
+                                {"ones", InputSpec::Const, 0, 0, "ones"},
                                 {"iota", InputSpec::Iota, 0, 0, "iota"},
                                 {"const", InputSpec::Const, 1, 1, "const(v)"}};
 
@@ -149,6 +150,7 @@ Result<InputSpec> parseInputSpec(std::string_view text) {
   if (words.size() < form->minWords || words.size() > form->maxWords) return malformed(text, form);
   InputSpec spec{form->kind, 0, form->kind == InputSpec::Randn ? 1.0 : 0.0, 0};
   spec.text = text;
+  if (form->kind == InputSpec::Const && words.empty()) words.emplace_back("1");
   size_t next = 0;
   if (form->minWords > 0 && form->kind != InputSpec::Const) {
     const auto seed = parseNumber<uint64_t>(words[next++]);

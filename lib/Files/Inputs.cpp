@@ -256,8 +256,8 @@ std::string inputForms() {
          "file\n"
          "  --input x=raw:FILE               the first bytes of a file\n"
          "  --input 'x=text:WORDS'           the bytes of the words\n"
-         "  --input 'x=randn(SEED[,STD])'    also uniform(SEED,LO,HI) randint(SEED,LO,HI) zeros iota "
-         "const(V)\n"
+         "  --input 'x=randn(SEED[,STD])'    also uniform(SEED,LO,HI) randint(SEED,LO,HI) zeros ones "
+         "iota const(V)\n"
          "  --input 'blocks.*=zeros'         every argument whose name matches\n"
          "  --input 'weights=randn(7,0.02)'  every unbound float argument\n"
          "  --input '*=randn(1)'             every other argument\n";

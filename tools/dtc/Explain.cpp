@@ -27,6 +27,7 @@ struct ExplainFlags {
   bool json = false, limits = false, full = false;
   size_t top = 0;
   std::string target;
+  bool rings = false; // for the target
 };
 
 std::string noSuchValue(const Module& written, FuncId entry, const std::string& name) {
@@ -187,7 +188,7 @@ Result<int> explainWhole(Environment& env, const ExplainFlags& o, Module& m, Fun
   ProgramReport report = explainCollectives(m, *trace, how, again);
   const auto step = stepCostOf(m, m.findFunction(name), o.lowering, target, *trace, report);
   addLocal(report, m, m.findFunction(name), o);
-  if (!o.target.empty()) {
+  if (o.rings) {
     report.rings = explainRings(*trace, o.target, diags);
     if (int failed = env.report(diags, m.source); failed) return kExitInput;
   }
@@ -213,10 +214,8 @@ Result<int> explainFile(Environment& env, ExplainFlags& o) {
     return inputError(
         "explain needs a global program, but this one is partitioned and has no shardings left");
   if (!o.target.empty()) {
-    DTC_TRY(auto target, targetNamed(o.target));
-    if (!target.gpu)
-      return usageError(
-          "--target: expected a GPU such as sm_90a: on a CPU, messages do not overlap with matmuls");
+    DTC_TRY(const auto target, targetNamed(o.target));
+    o.rings = target.gpu; // on a CPU, messages do not overlap with matmuls
   }
   PropagateOptions options;
   if (Status s = chosenPolicy(o, options); !s) return s.error();
@@ -282,8 +281,9 @@ Verb explainVerb() {
         ->type_name("N")
         ->check(CLI::Range(1, 1000000));
     app.add_option("--target", o->target,
-                   "show the collectives that overlap with matmuls as rings on this GPU")
-        ->type_name("sm_NN[a]");
+                   "compile the schedule for it (sm_90a), and show the collectives that overlap with matmuls "
+                   "as rings on this GPU")
+        ->type_name("cpu|sm_90a|…");
     app.add_flag("--full", o->full, "list each collective separately");
     app.add_flag("--json", o->json, "print the report as JSON");
     return [o](Environment& env) { return runExplain(env, *o); };

@@ -97,7 +97,7 @@ Verb runVerb() {
       "  dtc run mlp.dt --input '*=randn(1)' --output y=y.npy --mesh pod=dp:3,tp:5\n"
       "  dtc opt mlp.dt -p propagate | dtc run - --input '*=randn(1)' --print y --json\n"
       "values: FILE.npy FILE.npz FILE.safetensors raw:FILE text:WORDS randn(SEED[,STD]) "
-      "uniform(SEED,LO,HI) randint(SEED,LO,HI) zeros iota const(V)\n"
+      "uniform(SEED,LO,HI) randint(SEED,LO,HI) zeros ones iota const(V)\n"
       "names may be patterns ('blocks.*'); 'weights' matches all unbound float arguments, '*' all "
       "unbound ones";
   v.declare = [](CLI::App& app) -> std::function<Result<int>(Environment&)> {
