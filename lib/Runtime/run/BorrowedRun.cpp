@@ -2,8 +2,7 @@
 
 #include "dtc/IR/text/Text.h"
 #include "dtc/Passes/analysis/Frozen.h"
-#include "dtc/Support/ElementCount.h"
-#include "dtc/Support/SmallVector.h"
+#include "run/Extents.h"
 
 #include <algorithm>
 
@@ -42,26 +41,6 @@ std::vector<TransferPlan> resultPlans(const Module& m, const Program& program) {
   return plans;
 }
 
-// The memory that a tensor of the caller covers.
-struct Extent {
-  uintptr_t begin = UINTPTR_MAX, end = 0;
-  [[nodiscard]] bool overlaps(const Extent& other) const { return begin < other.end && other.begin < end; }
-  void add(const Extent& other) { begin = std::min(begin, other.begin), end = std::max(end, other.end); }
-};
-
-Extent extentOf(const BorrowedTensor& t) {
-  if (t.skip || std::ranges::find(t.shape, 0) != t.shape.end()) return {};
-  const int64_t width = dtypeBytes(t.dtype);
-  int64_t low = 0, high = width, row = width;
-  for (size_t d = t.shape.size(); d-- > 0;) {
-    const int64_t step = t.strides.empty() ? row : t.strides[d] * width;
-    row *= t.shape[d];
-    (step < 0 ? low : high) += step * (t.shape[d] - 1);
-  }
-  const auto at = reinterpret_cast<uintptr_t>(t.data);
-  return {at + static_cast<uintptr_t>(low), at + static_cast<uintptr_t>(high)};
-}
-
 bool isAligned(const std::byte* p, DType dtype) {
   return reinterpret_cast<uintptr_t>(p) % static_cast<uintptr_t>(dtypeBytes(partType(dtype))) == 0;
 }
@@ -94,27 +73,6 @@ Status checkComplete(std::span<const BorrowedTensor> results, const std::vector<
     if (!results[i].skip && !plans[i].complete)
       return usageError(plans[i].name + ": this process has only some of its shards: ask for shards, one for "
                                         "each of its devices, instead of the whole tensor");
-  return Ok{};
-}
-
-// Two results share memory. Those with gaps are not compared: they may be interleaved.
-Status checkDisjoint(std::span<const BorrowedTensor> results) {
-  struct Range {
-    uintptr_t begin, end;
-    size_t result;
-  };
-  SmallVector<Range, 16> ranges;
-  for (size_t i = 0; i < results.size(); ++i) {
-    const BorrowedTensor& t = results[i];
-    const int64_t bytes = t.skip ? 0 : elementCount(t.shape).value_or(0) * dtypeBytes(t.dtype);
-    const auto begin = reinterpret_cast<uintptr_t>(t.data);
-    if (bytes > 0 && isContiguous(t)) ranges.push_back({begin, begin + static_cast<uintptr_t>(bytes), i});
-  }
-  std::ranges::sort(ranges, {}, &Range::begin);
-  for (size_t i = 1; i < ranges.size(); ++i)
-    if (ranges[i].begin < ranges[i - 1].end)
-      return usageError("the memory of the results " + std::to_string(ranges[i - 1].result) + " and " +
-                        std::to_string(ranges[i].result) + " overlaps");
   return Ok{};
 }
 
