@@ -17,8 +17,9 @@ from typing import Sequence, Union
 from . import _core
 from ._compile import compile
 from ._errors import Diagnostic, Error, InternalError, MachineError, ProgramError, UsageError
-from ._executable import Executable, Page, Report, Value, diff_page
+from ._executable import Executable, Value
 from ._processes import Processes, finalize, init_from_env
+from ._reports import Page, Report, diff_page
 
 __version__ = _core.version
 

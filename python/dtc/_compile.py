@@ -15,9 +15,10 @@ from typing import Any, Callable, Mapping, Optional, Sequence, Union
 from . import _core
 from ._arguments import FixedArguments
 from ._errors import Error, UsageError, renamed
-from ._executable import DEFAULT_CACHE_SIZE, Executable, Source, remove_temporary
+from ._executable import DEFAULT_CACHE_SIZE, Executable, remove_temporary
 from ._joined import JoinedExecutable
 from ._processes import joined, joined_context, refuse
+from ._reports import Source
 
 MeshSizes = Mapping[str, Union[Mapping[str, int], str]]
 

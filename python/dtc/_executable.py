@@ -13,6 +13,7 @@ from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
 from . import _core
 from ._arguments import FixedArguments, expanded, flattened, shape_of
 from ._errors import Error, UsageError
+from ._reports import Page, Report, Source
 
 # Compiled programs with symbolic sizes that an Executable keeps, one per combination of sizes.
 DEFAULT_CACHE_SIZE = 16
@@ -104,11 +105,13 @@ class Executable:
     def __init__(
         self,
         compile_for: Callable[[Sequence[Optional[Sequence[int]]]], "_core.Executable"],
-        source: "Source",
+        source: Source,
         results: Any = None,
         cache_size: int = DEFAULT_CACHE_SIZE,
         bound: Optional[Mapping[str, Any]] = None,
     ):
+        if isinstance(cache_size, bool) or not isinstance(cache_size, int) or cache_size < 0:
+            raise UsageError(f"cache_size={cache_size!r}: expected an integer of at least 0")
         self._compile_for = compile_for
         self._source = source
         self._like = _like_named(results) if results is not None else None
@@ -121,7 +124,7 @@ class Executable:
         # Tensors of arguments that calls do not give, by name; and where they are among the arguments.
         self._bound: dict[str, Any] = dict(bound or {})
         self._from_files: set[int] = set()  # positions of arguments that the executable holds
-        self._files: list[str] = []  # bound to a program with symbolic sizes
+        self._files: list[str] = []  # that were bound
         self._carries = False  # whether the last call made new values of those
         self._filled: Optional[list[Any]] = None
         self._fixed = FixedArguments()
@@ -235,6 +238,8 @@ class Executable:
         """
         if out is not None and not isinstance(out, (tuple, list)):
             raise TypeError(f"out= must be a tuple or list with a tensor for each result, not {type(out).__name__}")
+        if out is not None:
+            _check_gradients(out)
         if named:
             args = self._in_order(args, named)
         try:
@@ -286,6 +291,7 @@ class Executable:
         file = os.fspath(path)
         if self._static is not None:
             found = self._static.bind_file(file)
+            self._files.append(file)
         else:  # bound to each program that is compiled
             found = self._signature.find(file)
             with self._lock:
@@ -316,18 +322,25 @@ class Executable:
         self._has_state = len(self._updates) < len(updated)
         self._returned = [i for i in range(len(self._results)) if i not in updated]
 
+    def _with_bound(self, args: tuple) -> list[Any]:
+        """All arguments: those of a call, and those that were given once; None for those of files."""
+        if self._filled is None:
+            return list(args)
+        if len(args) != len(self._open):
+            names = ", ".join(self._names[i] for i in self._open)
+            raise TypeError(f"expected {_counted(len(self._open), 'argument')} ({names}), got {len(args)}")
+        values = list(self._filled)
+        for i, tensor in zip(self._open, args):
+            values[i] = tensor
+        return values
+
     def _call_bound(self, args: tuple, out: Optional[Sequence[Any]], like: Any) -> Any:
         if self._static is None and self._has_state:
             raise UsageError(
                 "a program with symbolic sizes cannot keep arguments of a file that it updates: bind tensors, "
                 "or give dims="
             )
-        if len(args) != len(self._open):
-            names = ", ".join(self._names[i] for i in self._open)
-            raise TypeError(f"expected {_counted(len(self._open), 'argument')} ({names}), got {len(args)}")
-        values = list(self._filled or ())
-        for i, tensor in zip(self._open, args):
-            values[i] = tensor
+        values = self._with_bound(args)
         core = self._static or self._for_sizes(tuple(values))  # which describes the results of a new program
         if self._carries:
             core.carry_over()
@@ -345,6 +358,8 @@ class Executable:
         The results come in the same order. In several processes, devices are those of this one (`local_devices`).
         """
         core = self._any()
+        if out is not None:
+            _check_gradients(out)
         like = self._like if self._has_like else (_like_of(args[0]) if args else None)
         return tuple(core.run(args, out, like, True))
 
@@ -399,6 +414,19 @@ class Executable:
                 self._sized.popitem(last=False)
             return core
 
+    def _converted(self, args: tuple) -> dict[str, Any]:
+        """The arguments as a call converts them, by name, for a file."""
+        try:
+            values = self._with_bound(args)
+            core = self._static or self._for_sizes(tuple(values))
+            arrays = core.values(values)
+        except TypeError:
+            flat = flattened(args, self._open_names())
+            if flat is None:
+                raise
+            return self._converted(flat)
+        return {name: array for name, array in zip(self._names, arrays) if array is not None}
+
     # --- what it does: the reports of the command line; with symbolic sizes, those of the last call ---
 
     def _size_flags(self) -> list[str]:
@@ -409,27 +437,30 @@ class Executable:
                     sizes[symbol] = size
         return [word for symbol, size in sizes.items() for word in ("--dim", f"{symbol}={size}")]
 
-    def explain(self, value: str = "") -> "Report":
+    def explain(self, value: str = "") -> Report:
         """Why a value is sharded as it is; without a value: every collective, why it is needed and what it costs."""
-        return self._source.report("explain", *([_percent(value)] if value else []), *self._size_flags())
+        words = [_percent(value)] if value else []
+        if not value and self._source.target() == "cpu":
+            words += ["--target", "cpu"]  # for a GPU it would also list rings
+        return self._source.report("explain", *words, *self._size_flags())
 
-    def view(self, value: str = "", what: str = "") -> "Report":
+    def view(self, value: str = "", what: str = "") -> Report:
         """A drawing: the shards of a value, or what='mesh', 'layout', 'graph' or 'schedule'."""
         words = ([_percent(value)] if value else []) + (["--what", what] if what else []) + self._size_flags()
         return self._source.report("view", *words, svg=what != "layout")  # which is text only
 
-    def report(self, target: str = "") -> "Page":
+    def report(self, target: str = "") -> Page:
         """The page of `dtc report`: source, graph, shards, schedule, memory, communication and kernels.
 
         It is that of the backend the program was compiled for, or of `target`: "cpu", or a GPU such as "sm_90a".
         """
         return self._source.page(target, *self._size_flags())
 
-    def stats(self, *args: Any) -> "Report":
+    def stats(self, *args: Any) -> Report:
         """Times, bytes and throughput of each step, with these arguments (random ones if none are given)."""
         return self._source.run_report(self, args, "--stats")
 
-    def trace(self, *args: Any, path: Optional[Union[str, os.PathLike]] = None) -> "Report":
+    def trace(self, *args: Any, path: Optional[Union[str, os.PathLike]] = None) -> Report:
         """A trace of one run for https://ui.perfetto.dev, as JSON; written to `path` if given."""
         report = self._source.run_report(self, args, "--trace", "-")
         if path is not None:
@@ -441,6 +472,15 @@ class Executable:
 def remove_temporary(temporary: Any) -> None:
     """Removes a NamedTemporaryFile or a TemporaryDirectory."""
     temporary.close() if hasattr(temporary, "close") else temporary.cleanup()
+
+
+def _check_gradients(out: Sequence[Any]) -> None:
+    """As PyTorch's out= does: autograd would not see that a tensor is written."""
+    for i, tensor in enumerate(out):
+        if getattr(tensor, "requires_grad", False) and sys.modules["torch"].is_grad_enabled():
+            raise UsageError(
+                f"out[{i}] requires gradients, which a run does not record: give its .detach(), or call within torch.no_grad()"
+            )
 
 
 def _overwrite(tensor: Any, value: Any) -> None:
@@ -459,140 +499,3 @@ def _counted(count: int, noun: str) -> str:
 
 def _percent(name: str) -> str:
     return name if name.startswith(("%", "@", "in ")) else "%" + name
-
-
-class Report:
-    """What a verb of the command line printed; in a notebook it shows itself, as a drawing where there is one."""
-
-    def __init__(self, text: str, svg: Optional[str] = None):
-        self.text = text
-        self.svg = svg
-
-    def __str__(self) -> str:
-        return self.text
-
-    def __repr__(self) -> str:
-        return self.text
-
-    def _repr_svg_(self) -> Optional[str]:
-        return self.svg
-
-    def _repr_html_(self) -> Optional[str]:
-        if self.svg is not None:
-            return None
-        import html
-
-        # Some pages of notebooks have styles of their own for <pre>, but columns need a fixed-width font.
-        return f'<pre style="font-family:ui-monospace,Menlo,Consolas,monospace">{html.escape(self.text)}</pre>'
-
-
-class Page:
-    """A page of `dtc report` or `dtc diff`, which shows itself in a notebook, in a frame of its own."""
-
-    def __init__(self, html: str):
-        self.html = html
-
-    @property
-    def data(self) -> dict[str, Any]:
-        """The JSON document in the page; docs/report.md and docs/diff.md describe it."""
-        import json
-
-        begin = self.html.index(_DATA_BEGIN) + len(_DATA_BEGIN)
-        return json.loads(self.html[begin : self.html.index("</script>", begin)])
-
-    def save(self, path: Union[str, os.PathLike]) -> None:
-        """Writes the page: one file that loads nothing."""
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(self.html)
-
-    def __repr__(self) -> str:
-        return f"<dtc.Page of {len(self.html.encode()):,} bytes: save(path) writes it, data is what it shows>"
-
-    def _repr_html_(self) -> str:
-        import html
-
-        # The page's styles and keys are its own. `srcdoc` is text of an attribute, and `sandbox` keeps its scripts from
-        # the notebook, whose theme they cannot see: bright text around the frame is a dark theme.
-        tell = (
-            "const rgb = getComputedStyle(this).color.match(/[0-9.]+/g).slice(0, 3).map(Number);"
-            "this.contentWindow.postMessage({theme: rgb[0] + rgb[1] + rgb[2] > 384 ? 'dark' : 'light'}, '*')"
-        )
-        return (
-            f'<iframe srcdoc="{html.escape(self.html)}" sandbox="allow-scripts allow-modals" title="dtc" onload="{tell}" '
-            'style="width:100%;height:640px;border:1px solid #8888;border-radius:4px"></iframe>'
-        )
-
-
-_DATA_BEGIN = '<script id="data" type="application/json">'
-
-
-class Source:
-    """The text, or the file, of a program and the options that it is compiled with: what the verbs are run on."""
-
-    def __init__(
-        self,
-        name: str,
-        text: Union[None, str, bytes],
-        flags: Iterable[str],
-        run_flags: Iterable[str],
-        settings: Sequence[tuple[str, str]] = (),
-    ):
-        self.settings = list(settings)
-        self.name = name
-        self.text = text
-        self.flags = list(flags)
-        self.run_flags = list(run_flags)
-
-    def _command(self, *words: str) -> str:
-        return _core.command(list(words), self.text or "")
-
-    def _file(self) -> str:
-        return self.name if self.text is None else "-"
-
-    def signature(self) -> "_core.Signature":
-        """The arguments and results, whose sizes may be symbolic."""
-        return _core.Signature(self.name, self.text, self.settings)
-
-    def report(self, verb: str, *words: str, svg: bool = False) -> Report:
-        text = self._command(verb, self._file(), *words, *self.flags)
-        drawing = self._command(verb, self._file(), *words, *self.flags, "--format", "svg") if svg else None
-        return Report(text, drawing)
-
-    def page(self, target: str, *words: str) -> Page:
-        target = target or ("sm_90a" if {"cuda", "cuda-emu"} & set(self.run_flags) else "cpu")
-        return Page(self._command("report", self._file(), *words, *self.flags, "--target", target, "-o", "-"))
-
-    def run_report(self, executable: Executable, args: Sequence[Any], *words: str) -> Report:
-        import tempfile
-
-        inputs: list[str] = [*executable._size_flags(), "--input", "*=randn(1)"]
-        with tempfile.TemporaryDirectory(prefix="dtc-") as folder:
-            if args:
-                import numpy
-
-                path = os.path.join(folder, "arguments.npz")
-                numpy.savez(path, **{n: numpy.asarray(a) for n, a in zip(executable._names, args)})
-                inputs = ["--input", path]
-            # Results are printed unless they are written.
-            unprinted = ["--output", os.path.join(folder, "results.npz")]
-            return Report(self._command("run", self._file(), *inputs, *unprinted, *words, *self.flags, *self.run_flags))
-
-
-def diff_page(a: Any, b: Any, flags: Sequence[str]) -> Page:
-    import shlex
-    import tempfile
-
-    with tempfile.TemporaryDirectory(prefix="dtc-") as folder:
-        words = []
-        for side, program in (("a", a), ("b", b)):
-            source = program._source if isinstance(program, Executable) else None
-            own = [*source.flags, *program._size_flags()] if source else []
-            text = source.text if source else program if isinstance(program, str) and "\n" in program else None
-            file = source.name if source else os.fspath(program)
-            if text is not None:
-                file = os.path.join(folder, side + ".dt")
-                with open(file, "wb") as out:
-                    out.write(text.encode() if isinstance(text, str) else text)
-            words += [file] if not own else [file, "--" + side, shlex.join(own)]
-        page = _core.command(["diff", *words, *flags, "-o", "-"], "")
-        return Page(page.replace(folder + os.sep, ""))  # texts are a.dt and b.dt

@@ -163,7 +163,8 @@ public:
   // `arguments`: one tensor each; with `shards` one for each argument and device of this process. None: the value of an earlier
   // run. `out`: None, or what the results are written to. `like`: see toPython. `keep`: positions of arguments whose values
   // later runs may use, given None.
-  nb::object run(nb::sequence arguments, nb::object out, nb::object like, bool shards, const std::vector<size_t>& keep) {
+  nb::object run(nb::sequence arguments, nb::object out, nb::object like, bool shards,
+                 const std::vector<size_t>& keep) {
     const size_t perValue = shards ? local_ : 1;
     std::vector<Borrowed> in(arguments_.size() * perValue),
         to(out.is_none() ? 0 : results_.size() * perValue);
@@ -196,6 +197,18 @@ public:
     if (status != DTC_OK) raise(status, error);
     if (!out.is_none()) return out;
     return collect(tensors, like);
+  }
+
+  // The arguments of a call as arrays of NumPy, row-major copies; those of dtypes that NumPy lacks as their bits.
+  nb::list values(nb::sequence arguments) {
+    std::vector<Borrowed> in(arguments_.size());
+    std::vector<dtc_buffer> buffers;
+    borrow(in, arguments, arguments_, 1, false, buffers);
+    nb::list out;
+    for (size_t i = 0; i < buffers.size(); ++i)
+      out.append((buffers[i].flags & DTC_SKIP) != 0 ? nb::object(nb::none())
+                                                    : copiedToNumpy(buffers[i], arguments_[i].name));
+    return out;
   }
 
   std::vector<bool> bindFile(const std::string& path) {
@@ -419,6 +432,7 @@ NB_MODULE(_core, m) {
       .def_prop_ro("copied_bytes", &Executable::copiedBytes)
       .def("run", &Executable::run, nb::arg("arguments"), nb::arg("out").none(), nb::arg("like").none(),
            nb::arg("shards"), nb::arg("keep") = std::vector<size_t>())
+      .def("values", &Executable::values, nb::arg("arguments"))
       .def("bind_file", &Executable::bindFile, nb::arg("path"))
       .def("held", &Executable::held)
       .def("carry_over", &Executable::carryOver);

@@ -4,6 +4,11 @@
 
 #include <nanobind/ndarray.h>
 
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+
 namespace nb = nanobind;
 
 namespace dtc::python {
@@ -53,6 +58,31 @@ nb::object toNumpy(dtc_tensor* tensor) {
 }
 
 } // namespace
+
+nb::object copiedToNumpy(const dtc_buffer& b, const char* name) {
+  if (b.device_type != DTC_DEVICE_CPU)
+    throw nb::type_error(
+        ("'" + std::string(name) + "' is in the memory of a GPU; reports read tensors of the host").c_str());
+  const size_t item = dtc_dtype_size(b.dtype);
+  size_t shape[32], count = 1;
+  for (int d = 0; d < b.rank; ++d) count *= shape[d] = static_cast<size_t>(b.shape[d]);
+  auto data = std::make_unique<std::byte[]>(std::max<size_t>(count * item, 1));
+  for (size_t i = 0; i < count; ++i) {
+    int64_t from = 0;
+    size_t rest = i;
+    for (int d = b.rank; b.strides && d-- > 0; rest /= shape[d])
+      from += static_cast<int64_t>(rest % shape[d]) * b.strides[d];
+    if (!b.strides) from = static_cast<int64_t>(i);
+    std::memcpy(data.get() + i * item,
+                static_cast<const std::byte*>(b.data) + from * static_cast<int64_t>(item), item);
+  }
+  nb::capsule owner(data.get(), [](void* p) noexcept { delete[] static_cast<std::byte*>(p); });
+  const nb::dlpack::dtype type = dlpackType(!mlDtype(b.dtype)     ? b.dtype
+                                            : b.dtype == DTC_BF16 ? DTC_U16
+                                                                  : DTC_U8);
+  return nb::cast(
+      nb::ndarray<nb::numpy>(data.release(), static_cast<size_t>(b.rank), shape, owner, nullptr, type));
+}
 
 nb::object toPython(dtc_tensor* tensor, nb::handle like) {
   if (like.is_none()) return toNumpy(tensor);

@@ -9,4 +9,7 @@ namespace dtc::python {
 // (jax.dlpack.from_dlpack), or None for NumPy arrays. Takes the tensor.
 [[nodiscard]] nanobind::object toPython(dtc_tensor* tensor, nanobind::handle like);
 
+// A row-major copy as a NumPy array; of dtypes that NumPy lacks, the bits. `name`: the argument's.
+[[nodiscard]] nanobind::object copiedToNumpy(const dtc_buffer&, const char* name);
+
 } // namespace dtc::python

@@ -428,6 +428,15 @@ class Programs(unittest.TestCase):
         f(np.ones(4, np.float32), out=[out[:4], out[4:]])
         with self.assertRaisesRegex(dtc.UsageError, "the memory of the results 0 and 1 overlaps"):
             f(np.ones(4, np.float32), out=[out[:4], out[2:6]])
+        rows = np.zeros((4, 2), np.float32)
+        f(np.ones(4, np.float32), out=[rows[:, 0], rows[:, 1]])
+        np.testing.assert_allclose(rows, [[-1, np.exp(1)]] * 4, rtol=1e-6)
+        f(np.ones(4, np.float32), out=[rows[::-1, 1], rows[:, 0]])
+        with self.assertRaisesRegex(dtc.UsageError, "the memory of the results 0 and 1 overlaps"):
+            f(np.ones(4, np.float32), out=[rows.reshape(-1)[2:6], rows[:, 0]])
+        same = np.lib.stride_tricks.as_strided(rows, (4,), (0,))
+        with self.assertRaisesRegex(dtc.UsageError, "the memory of result 1 overlaps itself"):
+            f(np.ones(4, np.float32), out=[out[:4], same])
 
     def test_bytes(self):
         import runpy
@@ -478,7 +487,7 @@ class Programs(unittest.TestCase):
     def test_wrong_options(self):
         for options in ({"backend": "gpu"}, {"opt_level": 7}, {"options": {"polizy": "cost"}}, {"entry": "nope"}, {"results": int},
                         {"bind": {"q": [1]}},
-                        {"dims": {"B": 3.5}}):
+                        {"dims": {"B": 3.5}}, {"cache_size": -1}, {"cache_size": "a"}, {"cache_size": 1.5}, {"cache_size": True}):
             with self.assertRaises(dtc.UsageError):
                 dtc.compile(unary("neg"), **options)
         with self.assertRaises(dtc.UsageError):
@@ -494,6 +503,30 @@ class Programs(unittest.TestCase):
         self.assertIn("add", dtc.command(["help", "ops"]))
         with self.assertRaisesRegex(dtc.UsageError, "unknown verb"):
             dtc.command(["rum"])
+
+    def test_arguments_of_reports(self):
+        """Those that a call takes, as it converts them."""
+        scaled = "func @main(%x: DT[3, 4], %s: DT[]) -> (%y: DT[3, 4]) {\n  %y = mul %x, %s\n  return %y\n}\n"
+        x = np.ones((3, 4), np.float32)
+        f = dtc.compile(scaled.replace("DT", "f32"))
+        for args in ((x, 2.0), (x, 2), (x[::-1], np.float32(2)), (np.asfortranarray(x), 2), (np.broadcast_to(np.float32(1), (3, 4)), 2)):
+            self.assertIn("mul", str(f.stats(*args)))
+            self.assertIn('"traceEvents"', f.trace(*args).text)
+        with self.assertRaisesRegex(TypeError, "expected 2 arguments, got 1"):
+            f.stats(x)
+        with self.assertRaisesRegex(TypeError, "'s' must be a tensor"):
+            f.stats(x, "2")
+        for dtype, array in (("f16", np.float16), ("f64", np.float64), ("c64", np.complex64), ("i32", np.int32)):
+            self.assertIn("neg", str(dtc.compile(unary("neg", dtype)).stats(np.ones(4, array))))
+        bound = dtc.compile(scaled.replace("DT", "f32")).bind({"s": np.float32(3)})
+        self.assertIn("mul", str(bound.stats(x)))
+        symbolic = dtc.compile(scaled.replace("DT", "f32").replace("[3,", "[B,"))
+        self.assertIn("mul", str(symbolic.stats(np.ones((2, 4), np.float32), 2)))
+        self.assertIn("mul", str(symbolic.stats()))
+
+    def test_target_of_reports(self):
+        self.assertIn("the schedule for cpu", str(dtc.compile(MATMUL).explain()))
+        self.assertIn("the schedule for sm_90a", str(dtc.compile(MATMUL, backend="cuda-emu").explain()))
 
     def test_pages(self):
         f = dtc.compile(MATMUL)

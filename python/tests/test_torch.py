@@ -27,6 +27,27 @@ class Torch(unittest.TestCase):
         bf = torch.randn(4).bfloat16()
         self.assertTrue(torch.equal(dtc.compile(unary("neg", "bf16"))(bf), -bf))
 
+    def test_arguments_of_reports(self):
+        import torch
+
+        f = dtc.compile("func @main(%x: bf16[4], %s: bf16[]) -> (%y: bf16[4]) {\n  %y = mul %x, %s\n  return %y\n}\n")
+        for s in (2.0, torch.tensor(2.0, dtype=torch.bfloat16), torch.tensor(2.0, dtype=torch.bfloat16, requires_grad=True)):
+            self.assertIn("mul", str(f.stats(torch.ones(4, dtype=torch.bfloat16), s)))
+        g = dtc.compile(MATMUL)
+        self.assertIn("matmul", str(g.stats(torch.ones(4, 3, requires_grad=True), torch.ones(5, 3).T)))
+
+    def test_out_that_requires_gradients(self):
+        import torch
+
+        f, x = dtc.compile(unary("neg")), torch.ones(4)
+        y = torch.zeros(4, requires_grad=True)
+        with self.assertRaisesRegex(dtc.UsageError, r"out\[0\] requires gradients"):
+            f(x, out=[y])
+        f(x, out=[y.detach()])
+        with torch.no_grad():
+            f(x, out=[y])
+        self.assertEqual(y.tolist(), [-1] * 4)
+
     def test_flags(self):
         """Negation and conjugation that only PyTorch knows."""
         import torch
