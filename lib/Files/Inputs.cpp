@@ -263,11 +263,10 @@ std::string inputForms() {
          "  --input '*=randn(1)'             every other argument\n";
 }
 
-// Names of rules in other libraries: "; write x=const(1)".
+// Names of rules in other libraries: "; write randn(7)".
 static std::string ruleHint(std::string_view value) {
   const std::string_view word = value.substr(0, value.find('('));
   const std::string_view given = word.size() < value.size() ? value.substr(word.size()) : "(1)";
-  if (word == "ones") return "; write const(1)";
   if (word == "full" || word == "constant" || word == "fill") return "; write const" + std::string(given);
   if (word == "normal" || word == "random" || word == "rand" || word == "random_normal" || word == "gaussian")
     return "; write randn" + std::string(given);
