@@ -117,8 +117,8 @@ void ResizeNode::place(Axis& a) const {
   } else if (transformation_ == "align_corners") {
     // The last element is the last one of x, as ONNX's text, PyTorch and ONNX Runtime have it. ONNX's tests of scales
     // below 1 have the size before it was rounded.
-    const Real last = (a.factor < 1 ? exact : out) - 1;
-    scale = static_cast<double>(last) == 0 ? 0 : (in - 1) / last;
+    const Real last = (a.factor < 1 ? Real(static_cast<double>(exact)) : out) - 1;
+    scale = last > 0 ? (in - 1) / last : 0;
   } else if (transformation_ == "tf_crop_and_resize") {
     const Real span = Real(a.roiEnd) - a.roiStart;
     scale = a.result > 1 ? span * (in - 1) / (out - 1) : 0;
