@@ -245,11 +245,10 @@ class Executable:
         try:
             return self._call(args, out)
         except TypeError:
-            names = self._open_names()
-            flat = self._fixed.tensors_of(flattened(args, self._fixed.names(names)) or args, len(names))
-            if len(flat) == len(args) and all(a is b for a, b in zip(flat, args)):
+            tensors = self._tensors_of(args)
+            if len(tensors) == len(args) and all(a is b for a, b in zip(tensors, args)):
                 raise
-        return self._call(tuple(flat), out)
+        return self._call(tensors, out)
 
     def _call(self, args: tuple, out: Optional[Sequence[Any]]) -> Any:
         if self._has_like:
@@ -371,9 +370,14 @@ class Executable:
         """Of the arguments that calls give."""
         return [self._names[i] for i in self._open] if self._filled is not None else list(self._names)
 
+    def _tensors_of(self, args: tuple) -> tuple:
+        """Those among arguments that are given by position, also within dicts, lists and tuples."""
+        names = self._open_names()
+        return tuple(self._fixed.tensors_of(flattened(args, self._fixed.names(names)) or args, len(names)))
+
     def _in_order(self, args: tuple, named: Mapping[str, Any]) -> tuple:
         names = self._open_names()
-        args = self._fixed.tensors_of(flattened(args, self._fixed.names(names)) or args, len(names))
+        args = self._tensors_of(args)
         values = dict(zip(names, args))
         for name, value in self._fixed.tensors_named(expanded(named, self._fixed.names(names))).items():
             if name not in names:
@@ -421,10 +425,10 @@ class Executable:
             core = self._static or self._for_sizes(tuple(values))
             arrays = core.values(values)
         except TypeError:
-            flat = flattened(args, self._open_names())
-            if flat is None:
+            tensors = self._tensors_of(args)
+            if len(tensors) == len(args) and all(a is b for a, b in zip(tensors, args)):
                 raise
-            return self._converted(flat)
+            return self._converted(tensors)
         return {name: array for name, array in zip(self._names, arrays) if array is not None}
 
     # --- what it does: the reports of the command line; with symbolic sizes, those of the last call ---
