@@ -202,6 +202,8 @@ class TorchExport(unittest.TestCase):
         p, q = torch.rand(4, 6) < 0.5, torch.rand(4, 6) < 0.5
         z, w = (torch.randn(4, 4, dtype=torch.cfloat) for _ in range(2))
         rows, sign = torch.tensor([2, 0]), torch.tensor([1, -1, 1, -1])
+        infinite = torch.tensor([[-torch.inf, torch.inf, 1, -torch.inf], [torch.inf, -torch.inf, torch.nan, 2]])
+        logs = torch.cat([infinite + 1j, z * 3])
         cases = [
             (lambda i, j: F.margin_ranking_loss(i, j, torch.ones_like(i)), i, j),
             (lambda i, j: F.cosine_embedding_loss(i, j, sign), i, j),
@@ -225,6 +227,28 @@ class TorchExport(unittest.TestCase):
             (torch.exp2, z),
             (F.silu, z),
             (lambda z: torch.renorm(z, 2, 0, 1.0), z),
+            (lambda z: torch.cumprod(z, -1), z),
+            (lambda z: torch.cumprod(z, 0), torch.cat([z, z[:1] * 0, z])),
+            (lambda z: torch.cumprod(z, 0), z[:0]),
+            (lambda z: torch.logcumsumexp(z, 1), logs),
+            (lambda z: torch.logcumsumexp(z, 0), logs),
+            (lambda z: torch.logsumexp(z, (0, 1), True), z),
+            (lambda z: torch.logsumexp(z, 1), logs[1:]),
+            (lambda z: torch.logsumexp(z, 0), z[0, 0] * 9),
+            (torch.logaddexp, logs, logs.flip(1)),
+            (torch.logaddexp, logs, logs[:1]),
+            (lambda z, w: torch.addmm(z, z, w, alpha=0.5 + 2j, beta=1 - 1j), z, w),
+            (lambda z, w: torch.addmm(z, w, w, alpha=1j, beta=0j), z * torch.nan, w),
+            (lambda z, w: torch.addr(z, z[0], w[0], alpha=2j, beta=3j), z, w),
+            (lambda z, w: torch.add(z, w, alpha=2j), z, w),
+            (lambda z, w: torch.cholesky_solve(w, torch.linalg.cholesky(z)), z @ z.mH + torch.eye(4), w),
+            (lambda z, w: torch.cholesky_solve(w, z.triu(), upper=True), z + 4 * torch.eye(4), w),
+            (torch.cholesky_inverse, z - torch.diag(z.diag()) + 4 * torch.eye(4)),
+            (lambda z: torch.cholesky_inverse(z, upper=True), z - torch.diag(z.diag()) + 4 * torch.eye(4)),
+            (lambda z, w: F.rms_norm(z, (4,), w[0], 0.1), z, w),
+            (torch.clamp_min, p, q),
+            (torch.clamp_max, p, q),
+            (torch.heaviside, p, q),
             (torch.linalg.inv, z),
             (torch.linalg.slogdet, z),
             (torch.logdet, z),

@@ -26,6 +26,14 @@ Expr converted(Expr x, DType d) {
 
 Expr in(const ImportContext& c, ArgumentKey key) { return in(c, key, c.result().dtype); }
 
+bool isNumber(const ImportContext& c, ArgumentKey key, double value) {
+  if (!c.has(key) || c.is<ImportValueRef>(key)) return false;
+  const Tensor* number = c.is<Tensor>(key) ? c.constant(key) : nullptr;
+  if (number && isComplex(number->dtype()))
+    return number->numElements() == 1 && number->getComplex(0) == value;
+  return c.real(key) == value;
+}
+
 namespace {
 
 // bool, integer, float, complex

@@ -9,6 +9,8 @@ namespace dtc::aten {
 [[nodiscard]] Expr in(const ImportContext&, ArgumentKey, DType);
 // The same, in the dtype that the node declares for its result.
 [[nodiscard]] Expr in(const ImportContext&, ArgumentKey);
+// Whether the argument is this number: 1, say, as an integer, a float or a complex number.
+[[nodiscard]] bool isNumber(const ImportContext&, ArgumentKey, double);
 // torch.result_type of the operands: tensors with dims take precedence over scalars, and these over numbers.
 [[nodiscard]] DType promoted(const ImportContext&, std::initializer_list<ArgumentKey>);
 [[nodiscard]] DType promoted(DType, DType);

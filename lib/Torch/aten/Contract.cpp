@@ -51,10 +51,10 @@ ImportResults addProduct(ImportContext& c) {
     const std::vector<int64_t> first{0};
     y = ops::sum(y, {.dims = first});
   }
-  if (c.has("alpha") && c.real("alpha") != 1) y = y * in(c, "alpha", d);
-  if (c.has("beta") && c.real("beta") == 0) return broadcastTo(y, resultDims(c));
+  if (c.has("alpha") && !isNumber(c, "alpha", 1)) y = y * in(c, "alpha", d);
+  if (isNumber(c, "beta", 0)) return broadcastTo(y, resultDims(c));
   Expr x = in(c, "self");
-  if (c.has("beta") && c.real("beta") != 1) x = x * in(c, "beta", d);
+  if (c.has("beta") && !isNumber(c, "beta", 1)) x = x * in(c, "beta", d);
   return x + y;
 }
 
@@ -68,10 +68,10 @@ ImportResults addr(ImportContext& c) {
   const Expr a = withDim(in(c, "vec1", d), 1), b = withDim(in(c, "vec2", d), 0);
   const bool isBoolean = isBool(d);
   Expr y = isBoolean ? a & b : a * b;
-  if (c.has("alpha") && c.real("alpha") != 1) y = y * in(c, "alpha", d);
-  if (c.has("beta") && c.real("beta") == 0) return y;
+  if (c.has("alpha") && !isNumber(c, "alpha", 1)) y = y * in(c, "alpha", d);
+  if (isNumber(c, "beta", 0)) return y;
   Expr x = in(c, "self");
-  if (c.has("beta") && c.real("beta") != 1) x = x * in(c, "beta", d);
+  if (c.has("beta") && !isNumber(c, "beta", 1)) x = x * in(c, "beta", d);
   return isBoolean ? x | y : x + y;
 }
 

@@ -24,10 +24,13 @@ Expr triangular(Expr a, Expr b, bool lower, bool transposes) {
   return ops::triangular_solve(a, b, {.lower = lower, .transpose_a = transposes});
 }
 
-// A x = b for A = L Lᵀ
+// A x = b for A = L Lᴴ or Uᴴ U
 Expr choleskySolved(ImportContext& c, Expr l, Expr b, bool upper) {
   l = withBatch(c.b, l, batchOf(b)), b = withBatch(c.b, b, batchOf(l));
-  if (isComplex(l.dtype())) c.fail("solves with complex factors");
+  if (isComplex(l.dtype())) { // the op has transposes, no adjoints
+    const Expr first = upper ? adjoint(l) : l, second = upper ? l : adjoint(l);
+    return triangular(second, triangular(first, b, true, false), false, false);
+  }
   return upper ? triangular(l, triangular(l, b, false, true), false, false)
                : triangular(l, triangular(l, b, true, false), true, true);
 }

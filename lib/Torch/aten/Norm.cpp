@@ -47,6 +47,10 @@ ImportResults rmsNorm(ImportContext& c) {
   const Expr x = c.tensor("input"), weight = c.optional("weight");
   const std::vector<int64_t> d = normalizedDims(c, x);
   const double eps = c.has("eps") ? c.real("eps") : epsilonOf(x.dtype());
+  if (isComplex(x.dtype())) { // by the mean of x², which is complex, too
+    const Expr y = x / ops::sqrt(ops::mean(x * x, {.dims = d, .keepdim = true}) + eps);
+    return weight.valid() ? y * weight : y;
+  }
   const Expr y = ops::rms_norm(x, {.weight = weight, .dims = d, .eps = eps});
   if (c.node.results.size() < 2) return y;
   const Expr mean = ops::mean(ops::square(x.as(DType::F32)), {.dims = d, .keepdim = true});

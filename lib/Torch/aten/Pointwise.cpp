@@ -43,7 +43,7 @@ template <Expr (*f)(Expr, ops::Arg)> ImportResults logical(ImportContext& c) {
 
 // b * alpha, of add and sub.
 Expr scaled(ImportContext& c, Expr x, ArgumentKey alpha) {
-  if (!c.has(alpha) || (!c.is<ImportValueRef>(alpha) && c.real(alpha) == 1)) return x;
+  if (!c.has(alpha) || isNumber(c, alpha, 1)) return x;
   const Expr factor = in(c, alpha, x.dtype());
   return isBool(x.dtype()) ? tensorOf(x) & factor : tensorOf(x) * factor;
 }
@@ -123,8 +123,9 @@ ImportResults maskedFill(ImportContext& c) {
 
 Expr clamped(ImportContext& c, ArgumentKey lowKey, ArgumentKey highKey) {
   Expr x = self(c);
-  if (c.has(lowKey)) x = ops::max(x, in(c, lowKey));
-  if (c.has(highKey)) x = ops::min(x, in(c, highKey));
+  const bool isBoolean = isBool(x.dtype());
+  if (c.has(lowKey)) x = isBoolean ? x | in(c, lowKey) : ops::max(x, in(c, lowKey));
+  if (c.has(highKey)) x = isBoolean ? x & in(c, highKey) : ops::min(x, in(c, highKey));
   return x;
 }
 
@@ -380,6 +381,7 @@ ImportResults copysign(ImportContext& c) {
 
 ImportResults heaviside(ImportContext& c) {
   const Expr x = self(c), values = in(c, "values");
+  if (isBool(x.dtype())) return x | values;
   const Dims dims = resultDims(c);
   const Expr step = (x > x.literal(0)).as(x.dtype()); // 0 for NaN
   return ops::select(broadcastTo(ops::eq(x, x.literal(0)), dims), broadcastTo(tensorOf(values), dims),

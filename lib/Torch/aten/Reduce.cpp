@@ -186,11 +186,6 @@ ImportResults norm(ImportContext& c) {
   return normOf(x, p, aten::dims(c, "dim", x.rank()), c.flag("keepdim", false));
 }
 
-ImportResults logsumexp(ImportContext& c) {
-  const Reduced r = operand(c, c.result().dtype);
-  return r.dims.empty() ? r.x : ops::logsumexp(r.x, {.dims = r.dims, .keepdim = r.keep});
-}
-
 ImportResults countNonzero(ImportContext& c) {
   const Expr x = c.tensor("self");
   const Expr set = isBool(x.dtype()) ? x : ops::ne(x, x.literal(0));
@@ -238,13 +233,15 @@ template <Expr (*f)(Expr, const ops::CumsumArgs&)> ImportResults cumsum(ImportCo
 }
 
 ImportResults cumprod(ImportContext& c) {
-  const Expr x = in(c, "self");
-  return x.rank() == 0 ? x : ops::cumprod(x, {.dim = aten::dim(c, "dim", x.rank())});
-}
-
-ImportResults logcumsumexp(ImportContext& c) {
-  const Expr x = in(c, "self");
-  return x.rank() == 0 ? x : ops::logcumsumexp(x, {.dim = aten::dim(c, "dim", x.rank())});
+  Expr x = in(c, "self");
+  if (x.rank() == 0) return x;
+  const int64_t d = aten::dim(c, "dim", x.rank());
+  if (!isComplex(x.dtype())) return ops::cumprod(x, {.dim = d});
+  // The op does not take complex numbers: products of the last 2, 4, … elements.
+  const int64_t n = staticDims(c.b, {x.dims().at(static_cast<size_t>(d))})[0];
+  for (int64_t k = 1; k < n; k *= 2)
+    x = concatOf(c.b, {sliceOf(x, d, 0, k), sliceOf(x, d, k, n) * sliceOf(x, d, 0, n - k)}, d);
+  return x;
 }
 
 template <bool largest> ImportResults cummax(ImportContext& c) {
@@ -318,8 +315,6 @@ const ImportRow kRows[] = {
     {"aten.std_mean", stdMean},
     {"aten.norm", norm},
     {"aten.linalg_vector_norm", norm},
-    {"aten.logsumexp", logsumexp},
-    {"aten.special_logsumexp", logsumexp},
     {"aten.count_nonzero", countNonzero},
     {"aten.dist", dist},
     {"aten.softmax", softmax<ops::softmax>},
@@ -332,7 +327,6 @@ const ImportRow kRows[] = {
     {"aten.softmin", softmin},
     {"aten.cumsum", cumsum<ops::cumsum>},
     {"aten.cumprod", cumprod},
-    {"aten.logcumsumexp", logcumsumexp},
     {"aten.cummax", cummax<true>},
     {"aten.cummin", cummax<false>},
     {"aten.diff", diff},

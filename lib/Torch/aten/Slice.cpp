@@ -304,10 +304,22 @@ struct Strided {
   Expr places;
 };
 
+// Where the elements begin in the memory of self, which itself may begin within its storage.
+int64_t beginOf(ImportContext& c) {
+  if (!c.has("storage_offset")) return 0;
+  const auto* ref = c.attribute("self") ? std::get_if<ImportValueRef>(c.attribute("self")) : nullptr;
+  const int64_t begin = c.integer("storage_offset");
+  if (!ref || !ref->valid()) return begin;
+  const ImportInt& own = c.file.values[ref->index].storageOffset;
+  if (!own.isNumber()) c.fail("has an operand that begins at a symbolic place of its storage");
+  if (begin < 0 || own.number < 0) c.fail("has a negative offset");
+  return begin - own.number;
+}
+
 Strided strided(ImportContext& c) {
   const Expr x = c.tensor("self");
   const std::vector<int64_t> size = c.ints("size"), stride = c.ints("stride");
-  const int64_t offset = c.integer("storage_offset", 0);
+  const int64_t offset = beginOf(c);
   const std::vector<int64_t> all = staticDims(c.b, x.dims());
   int64_t count = 1, elements = 1;
   constexpr int64_t kMost = 1 << 24;

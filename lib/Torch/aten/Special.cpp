@@ -124,18 +124,6 @@ ImportResults mvlgamma(ImportContext& c) {
   return y;
 }
 
-ImportResults logaddexp(ImportContext& c) {
-  const bool two = c.node.target.find("logaddexp2") != std::string::npos;
-  const Expr a = self(c), b = tensorOf(in(c, "other"));
-  const Expr high = ops::max(a, b), low = ops::min(a, b);
-  const Expr difference = low - high;
-  const Expr tail =
-      two ? ops::log1p(ops::exp2(difference)) / std::numbers::ln2 : ops::log1p(ops::exp(difference));
-  // Of equal infinities the difference is NaN.
-  const Expr same = ops::eq(low, high) & ops::is_inf(high);
-  return ops::select(same, high, high + tail);
-}
-
 ImportResults log10(ImportContext& c) {
   const Expr x = self(c);
   return ops::log(x) / std::numbers::ln10;
@@ -273,8 +261,6 @@ const ImportRow kRows[] = {
     {"aten.special_polygamma", polygamma},
     {"aten.mvlgamma", mvlgamma},
     {"aten.special_multigammaln", mvlgamma},
-    {"aten.logaddexp", logaddexp},
-    {"aten.logaddexp2", logaddexp},
     {"aten.log10", log10},
     {"aten.hypot", hypot},
     {"aten.angle", angle},

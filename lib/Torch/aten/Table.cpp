@@ -21,7 +21,7 @@ const RowMap& rowMap() {
           torchEigenRows(),     torchPairRows(),      torchBagRows(),      torchFourierRows(),
           torchMiscRows(),      torchRecurrentRows(), torchBackwardRows(), torchDistributedRows(),
           torchBesselRows(),    torchSegmentRows(),   torchSignalRows(),   torchAttentionRows(),
-          torchQuantizeRows(),  torchLdlRows()})
+          torchQuantizeRows(),  torchLdlRows(),       torchLogSumRows()})
       for (const ImportRow& row : rows) out.emplace(row.target, &row);
     return out;
   }();

@@ -24,6 +24,7 @@ using ImportRows = std::span<const ImportRow>;
 [[nodiscard]] ImportRows torchShapeRows();
 [[nodiscard]] ImportRows torchSliceRows();
 [[nodiscard]] ImportRows torchReduceRows();
+[[nodiscard]] ImportRows torchLogSumRows();
 [[nodiscard]] ImportRows torchSortRows();
 [[nodiscard]] ImportRows torchIndexRows();
 [[nodiscard]] ImportRows torchContractRows();

@@ -112,6 +112,11 @@ void ProgramReader::readStrides(const json& meta, ImportValue& v) {
                              ? symbols_.read(stringOf(memberOf(*written, "expr_str"), "a stride"))
                              : ImportInt(integerOf(*written)));
   }
+  if (const json* offset = findMember(meta, "storage_offset")) {
+    const auto [key, written] = unionOf(*offset);
+    v.storageOffset = key == "as_expr" ? symbols_.read(stringOf(memberOf(*written, "expr_str"), "an offset"))
+                                       : ImportInt(integerOf(*written));
+  }
   v.contiguous = true;
   std::optional<Dim> expected = Dim(1);
   for (size_t i = dims.size(); i-- > 0;) {

@@ -6,7 +6,7 @@
     output %y
 
 Lines before the first of these and comments are skipped. A weight may have strides and an offset into its values:
-"# fc.weight = 1 2 3 4 strides 1 2 offset 0". Other values may have strides after the type. A node without results
+"# fc.weight = 1 2 3 4 strides 1 2 offset 0". Other values may have both after the type. A node without results
 is "_ = aten.…". `graph NAME:` begins a nested graph. `returns {"a": [0, 0]}` is the
 structure of the result, as JSON: lists are tuples, and other values tensors. Usage: make-pt2.py TEXT FILE [KEY=VALUE…]"""
 
@@ -89,12 +89,13 @@ class Program:
         return g
 
     def declared(self, text, g):
-        """%x : f32[2, 3] strides 1 2 -> x, its metadata"""
-        m = re.fullmatch(r"%([\w.]+)(?: : (\w+)(?:\[(.*)\])?)?(?: strides ([\d ]+))?", text.strip())
+        """%x : f32[2, 3] strides 1 2 offset 3 -> x, its metadata"""
+        m = re.fullmatch(r"%([\w.]+)(?: : (\w+)(?:\[(.*)\])?)?(?: strides ([\d ]+))?(?: offset (\d+))?", text.strip())
         if m[2] == "sym":
             g["sym_int_values"][m[1]] = size(m[3])
             return m[1], None
-        meta = tensor_meta(m[2], split(m[3] or ""), m[4] and [int(s) for s in m[4].split()]) if m[2] else None
+        strides = m[4] and [int(s) for s in m[4].split()]
+        meta = tensor_meta(m[2], split(m[3] or ""), strides, int(m[5] or 0)) if m[2] else None
         if meta:
             g["tensor_values"][m[1]] = meta
         return m[1], meta

@@ -58,6 +58,7 @@ struct ImportValue {
   bool rowMajor = true;           // not strided otherwise, on which results of a few ops depend
   bool contiguous = false;        // its strides are known to be row-major
   std::optional<std::vector<ImportInt>> strides; // as the file declares them
+  ImportInt storageOffset = 0;                   // of its first element in its storage, likewise
   std::string device;                            // as the file declares it
 };
 
