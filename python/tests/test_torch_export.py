@@ -204,6 +204,8 @@ class TorchExport(unittest.TestCase):
         rows, sign = torch.tensor([2, 0]), torch.tensor([1, -1, 1, -1])
         infinite = torch.tensor([[-torch.inf, torch.inf, 1, -torch.inf], [torch.inf, -torch.inf, torch.nan, 2]])
         logs = torch.cat([infinite + 1j, z * 3])
+        columns = torch.tensor([1, 1, 0, 5, 2, 3])
+        at, poles = torch.tensor([2, 0, 2, 3]), torch.tensor([-7.0, 0, -0.0, -0.5, 1, -1.5, torch.nan])
         cases = [
             (lambda i, j: F.margin_ranking_loss(i, j, torch.ones_like(i)), i, j),
             (lambda i, j: F.cosine_embedding_loss(i, j, sign), i, j),
@@ -249,6 +251,20 @@ class TorchExport(unittest.TestCase):
             (torch.clamp_min, p, q),
             (torch.clamp_max, p, q),
             (torch.heaviside, p, q),
+            (lambda p: torch.prod(p[:2], 0, dtype=torch.bool), p),
+            (lambda p: torch.sum(p[:2], 0, dtype=torch.bool), p),
+            (lambda p, q: torch.addr(p, q[:, 0], p[0], alpha=True, beta=False), p, q),
+            (lambda p, q: torch.addr(p, q[:, 0], p[0], alpha=False, beta=True), p, q),
+            (lambda p, q: torch.ops.aten._unsafe_masked_index_put_accumulate(p, q, [at[:, None], columns], q), p, q),
+            *(
+                (lambda i, how=how, own=own: torch.index_reduce(i, 0, at, i, how, include_self=own), i)
+                for how in ("mean", "prod", "amax", "amin")
+                for own in (False, True)
+            ),
+            (torch.special.zeta, poles, poles[:, None] + 8),
+            (torch.special.zeta, poles[:, None] + 8, poles),
+            (lambda x: torch.polygamma(2, x), poles),
+            (lambda x: torch.polygamma(3, x), poles),
             (torch.linalg.inv, z),
             (torch.linalg.slogdet, z),
             (torch.logdet, z),

@@ -1,6 +1,7 @@
 #include "aten/Aten.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace dtc::aten {
 
@@ -94,6 +95,14 @@ DType promoted(const ImportContext& c, std::initializer_list<ArgumentKey> keys) 
 }
 
 Expr indices(Expr i, Dim size) { return wrappedIndices(i.as(DType::I32), size); }
+
+Expr neutralOf(const ImportContext& c, std::string_view how, DType d) {
+  const bool largest = how == "amin", smallest = how == "amax";
+  if (isBool(d) || !(largest || smallest)) return c.literal(how == "prod" || largest ? 1.0 : 0.0, d);
+  if (isInteger(d)) return c.literal(smallest ? intMin(d) : intMax(d), d);
+  const double infinity = std::numeric_limits<double>::infinity();
+  return c.literal(smallest ? -infinity : infinity, d);
+}
 
 Expr occurrences(Expr index, Dim size) {
   Builder& b = index.builder();

@@ -20,6 +20,8 @@ namespace dtc::aten {
 [[nodiscard]] inline Expr tensorOf(Expr x) { return materialized(x); }
 // An index tensor as i32, with negative indices counted from the end.
 [[nodiscard]] Expr indices(Expr, Dim size);
+// What sum, mean, prod, amax or amin starts from where it does not include the operand.
+[[nodiscard]] Expr neutralOf(const ImportContext&, std::string_view how, DType);
 // How often each of these i32 indices [n] is among them, of rows 0 to `size` - 1.
 [[nodiscard]] Expr occurrences(Expr, Dim size);
 // Whether PyTorch stores the operand in row-major order, as far as the file says.

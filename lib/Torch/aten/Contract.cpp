@@ -67,11 +67,12 @@ ImportResults addr(ImportContext& c) {
   const DType d = c.result().dtype;
   const Expr a = withDim(in(c, "vec1", d), 1), b = withDim(in(c, "vec2", d), 0);
   const bool isBoolean = isBool(d);
-  Expr y = isBoolean ? a & b : a * b;
-  if (c.has("alpha") && !isNumber(c, "alpha", 1)) y = y * in(c, "alpha", d);
+  const auto times = [&](Expr v, Expr factor) { return isBoolean ? v & factor : v * factor; };
+  Expr y = times(a, b);
+  if (c.has("alpha") && !isNumber(c, "alpha", 1)) y = times(y, in(c, "alpha", d));
   if (isNumber(c, "beta", 0)) return y;
   Expr x = in(c, "self");
-  if (c.has("beta") && !isNumber(c, "beta", 1)) x = x * in(c, "beta", d);
+  if (c.has("beta") && !isNumber(c, "beta", 1)) x = times(x, in(c, "beta", d));
   return isBoolean ? x | y : x + y;
 }
 

@@ -263,15 +263,7 @@ ImportResults scatterReduce(ImportContext& c) {
   const Expr ones = filled(c.b, DType::I32, at.dims(), 1), zeros = filled(c.b, DType::I32, x.dims(), 0);
   Expr start = x, touched;
   if (!self || mean) touched = scattered(zeros, at, ones, d, "sum");
-  if (!self) {
-    const double infinity = std::numeric_limits<double>::infinity();
-    double identity = name == "prod" ? 1 : name == "amax" ? -infinity : name == "amin" ? infinity : 0;
-    if (isBool(x.dtype())) identity = name == "prod" || name == "amin" ? 1 : 0;
-    Expr first = isInteger(x.dtype()) && std::abs(identity) > 1
-                     ? c.literal(name == "amax" ? intMin(x.dtype()) : intMax(x.dtype()), x.dtype())
-                     : c.literal(identity, x.dtype());
-    start = ops::select(touched > 0, first, x);
-  }
+  if (!self) start = ops::select(touched > 0, neutralOf(c, name, x.dtype()), x);
   Expr y = scattered(start, at, u, d, reduce);
   if (mean) {
     const Expr count = touched + (self ? 1 : 0);

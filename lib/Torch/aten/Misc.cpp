@@ -397,12 +397,13 @@ ImportResults indexReduce(ImportContext& c) {
   const bool self = c.flag("include_self", true);
   const Expr touched = ops::scatter(filled(c.b, DType::I32, x.dims(), 0), at,
                                     filled(c.b, DType::I32, wide, 1), {.dim = d, .reduce = "sum"});
-  const double infinity = std::numeric_limits<double>::infinity();
-  const double identity = how == "prod" ? 1 : how == "amax" ? -infinity : how == "amin" ? infinity : 0;
   const char* reduce = how == "prod" ? "prod" : how == "amax" ? "max" : how == "amin" ? "min" : "sum";
-  const Expr start = self ? x : ops::select(touched > 0, c.literal(identity, x.dtype()), x);
+  const Expr start = self ? x : ops::select(touched > 0, neutralOf(c, how, x.dtype()), x);
   Expr y = ops::scatter(start, at, broadcastTo(u, wide), {.dim = d, .reduce = reduce});
-  if (how == "mean") y = y / ops::max(self ? touched + 1 : touched, 1).as(x.dtype());
+  if (how == "mean") {
+    const Expr n = ops::max(self ? touched + 1 : touched, 1).as(x.dtype());
+    y = isInteger(x.dtype()) ? ops::floor_div(y, n) : y / n;
+  }
   return reshapeTo(y, given.dims()).as(given.dtype());
 }
 
@@ -427,7 +428,9 @@ ImportResults maskedIndex(ImportContext& c) {
 
 // Adds values at indices where the mask is set.
 ImportResults maskedPut(ImportContext& c) {
-  const Expr x = c.tensor("self"), mask = c.tensor("mask"), values = c.tensor("values").as(x.dtype());
+  const Expr own = c.tensor("self"), mask = c.tensor("mask");
+  const bool truth = isBool(own.dtype());
+  const Expr x = truth ? own.as(DType::U8) : own, values = c.tensor("values").as(x.dtype());
   const std::vector<Expr> given = c.tensors("indices");
   Expr at;
   Dims dims = broadcastDims(c.b, mask.dims(), values.dims());
@@ -443,8 +446,8 @@ ImportResults maskedPut(ImportContext& c) {
   const Expr u = ops::select(broadcastTo(mask, dims), broadcastTo(values, dims), 0.0);
   const Expr start = reshapeTo(x, {elementsOf(c.b, x.dims())});
   const Expr y = ops::scatter(start, reshapeTo(broadcastTo(at, dims), flat), reshapeTo(u, flat),
-                              {.dim = 0, .reduce = "sum"});
-  return reshapeTo(y, x.dims());
+                              {.dim = 0, .reduce = truth ? "max" : "sum"});
+  return reshapeTo(y, x.dims()).as(own.dtype());
 }
 
 // Pairs, triples, … of elements, in order.

@@ -25,12 +25,15 @@ Reduced operand(ImportContext& c, DType dtype) {
 
 template <Expr (*f)(Expr, const ops::SumArgs&)> ImportResults sumOf(ImportContext& c) {
   const Reduced r = operand(c, c.result().dtype);
+  if (isBool(r.x.dtype()) && !r.dims.empty()) return ops::any(r.x, {.dims = r.dims, .keepdim = r.keep});
   return r.dims.empty() ? ImportResults(r.x) : f(r.x, {.dims = r.dims, .keepdim = r.keep});
 }
 
 ImportResults prod(ImportContext& c) {
   const Reduced r = operand(c, c.result().dtype);
-  return r.dims.empty() ? r.x : ops::prod(r.x, {.dims = r.dims, .keepdim = r.keep});
+  if (r.dims.empty()) return r.x;
+  if (isBool(r.x.dtype())) return ops::all(r.x, {.dims = r.dims, .keepdim = r.keep});
+  return ops::prod(r.x, {.dims = r.dims, .keepdim = r.keep});
 }
 
 ImportResults mean(ImportContext& c) {

@@ -94,10 +94,15 @@ ImportResults i1(ImportContext& c) {
 ImportResults i0e(ImportContext& c) { return ops::bessel_i0e(self(c)); }
 ImportResults i1e(ImportContext& c) { return ops::bessel_i1e(self(c)); }
 
+// Whether x is 0 or a negative integer, where PyTorch has infinities.
+Expr isPoleOf(Expr x) { return (x <= 0.0) & ops::eq(x, ops::floor(x)); }
+
 ImportResults zeta(ImportContext& c) {
   const Expr s = self(c), q = tensorOf(in(c, "other"));
   const Dims dims = resultDims(c);
-  return ops::zeta(broadcastTo(s, dims), broadcastTo(q, dims));
+  const Expr isPole = ops::eq(s, 1.0) | (ops::not_(s < 1.0) & isPoleOf(q));
+  return ops::select(broadcastTo(isPole, dims), kInfinity,
+                     ops::zeta(broadcastTo(s, dims), broadcastTo(q, dims)));
 }
 
 // At 0, where chlo.digamma is NaN, PyTorch has the limit from the side of the zero's sign.
@@ -111,7 +116,8 @@ ImportResults polygamma(ImportContext& c) {
   const Expr x = self(c);
   const int64_t n = c.integer("n");
   if (n == 0) return digammaOf(x);
-  return ops::polygamma(filled(c.b, x.dtype(), x.dims(), static_cast<double>(n)), x);
+  const Expr y = ops::polygamma(filled(c.b, x.dtype(), x.dims(), static_cast<double>(n)), x);
+  return ops::select(isPoleOf(x), n % 2 ? kInfinity : -kInfinity, y);
 }
 
 ImportResults mvlgamma(ImportContext& c) {
