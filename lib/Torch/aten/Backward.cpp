@@ -151,7 +151,10 @@ std::vector<Expr> gradients(Builder& b, const std::vector<Expr>& operands, const
   const Expr weight(in, made.argument(dy.typeId()));
   const Expr y = f(in, arguments);
   // ops::sum needs a dim to sum over.
-  const Expr product = y.as(dy.dtype()) * weight;
+  const Expr same = y.as(dy.dtype());
+  const Expr product = isComplex(dy.dtype())
+                           ? ops::real(same) * ops::real(weight) + ops::imag(same) * ops::imag(weight)
+                           : same * weight;
   const Expr loss = product.rank() == 0 ? product : ops::sum(product);
   const TypeId type = loss.typeId();
   return valueAndGradients(b, made.returns(loss, std::move(ops)), type, given, wrt);
