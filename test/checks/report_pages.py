@@ -1,6 +1,7 @@
 """Pages of `dtc report` and `dtc diff` in a browser: nothing overlaps or is cut off, at 1280 and at 390 pixels; layers fold and unfold; what
 is selected lights up in all panes; the page loads nothing. In headless Chromium, where that is installed."""
 
+import collections
 import html
 import json
 import re
@@ -15,6 +16,8 @@ MODELS = {
     "moe": "mixtral --layers 2 --parallel dp=2,ep=4",
     "pipeline": "gpt --layers 8 --mode train --parallel pp=4,dp=2 --microbatches 8",
     "stages": "llama --layers 8 --batch 8 --microbatches 4 --mode train --parallel pp=4,tp=2",
+    "trained-mlp": "mlp --mode train --parallel dp=2,tp=4",
+    "trained-moe": "mixtral --layers 2 --mode train --parallel dp=2,ep=4",
     "ring": "llama --layers 2 --parallel cp=4,tp=2 --context ring",
 }
 # A convolution over rows that are sharded, with halos.
@@ -24,6 +27,23 @@ func @main(%x: f32[2, 3, 32, 16] @m{_, _, h, _}, %w: f32[8, 3, 3, 3]) -> (%y: f3
   %c = conv %x, %w {padding = [[1, 1], [1, 1]]}
   %y = relu %c
   return %y
+}
+"""
+# Gradients whose sums are one message.
+TRAINED = """mesh @m = [dp=2, h=2]
+
+func @net(%x: f32[8, 3, 16, 16] @m{dp, _, h, _}, %k: f32[4, 3, 3, 3], %w: f32[4, 4, 3, 3]) -> (%loss: f32[]) {
+  %c = conv %x, %k {padding = [[1, 1], [1, 1]]}
+  %r = relu %c
+  %s = conv %r, %w {padding = [[1, 1], [1, 1]]}
+  %loss = mean %s
+  return %loss
+}
+
+func @main(%x: f32[8, 3, 16, 16] @m{dp, _, h, _}, %k: f32[4, 3, 3, 3], %w: f32[4, 4, 3, 3])
+    -> (%loss: f32[], %dk: f32[4, 3, 3, 3], %dw: f32[4, 4, 3, 3]) {
+  %loss, %dk, %dw = value_and_grad @net(%x, %k, %w) {wrt = [1, 2]}
+  return %loss, %dk, %dw
 }
 """
 # Rows that do not divide, and a size that is not bound.
@@ -48,6 +68,28 @@ MAX_BYTES = 5_000_000
 
 def browser():
     return next((b for b in ("chromium", "chromium-browser", "google-chrome") if shutil.which(b)), None)
+
+
+def misplaced(text):
+    """The rows of Communication that the graph, all folded, does not show as often as they have messages. None: it has no graph."""
+    program = json.loads(re.search(r'<script id="data"[^>]*>(.*?)</script>', text, re.S)[1])
+    graph, communication = program.get("graph"), program.get("communication")
+    if not graph or not communication:
+        return None
+    shown = collections.Counter()
+    top = graph["drawings"][0]
+    for one in top["nodes"] + [e for e in top["edges"] if not e.get("in_box")]:
+        shown.update(dict(zip(one.get("collectives", []), one.get("messages", []), strict=True)))
+    rows = communication["collectives"]
+    return [f"{c['kind']} {c['axes']} of {c.get('value')}: {shown[i]} of {c['messages']} messages" for i, c in enumerate(rows) if shown[i] != c["messages"]]
+
+
+def check_places(context, name, text):
+    wrong = misplaced(text)
+    if wrong:
+        context.failed(f"graph {name}", "\n".join(wrong))
+    elif wrong is not None:
+        context.passed()
 
 
 def looked_at(context, name, page, driver, width, height, folder):
@@ -78,6 +120,7 @@ def check(context):
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
         (folder / "conv.dt").write_text(CONV)
+        (folder / "trained.dt").write_text(TRAINED)
         (folder / "wrong.dt").write_text(WRONG)
         (folder / "half.dt").write_text(HALF)
         (folder / "contract.dt").write_text(CONV.replace(" {", ' {comm = ["none"]} {', 1))
@@ -92,7 +135,7 @@ def check(context):
         (folder / "measured.dt").write_text((folder / "mlp.dt").read_text())
         run = [dtc, "run", str(folder / "measured.dt"), "--input", "*=randn(1)", "--trace", str(trace)]
         subprocess.run(run, capture_output=True, check=True)
-        for name in [*MODELS, "conv", "uneven", "symbolic", "wrong", "measured"]:
+        for name in [*MODELS, "conv", "trained", "uneven", "symbolic", "wrong", "measured"]:
             page = folder / f"{name}.html"
             flags = ["--trace", str(trace)] if name == "measured" else []
             done = subprocess.run([dtc, "report", str(folder / f"{name}.dt"), "-o", str(page), *flags], capture_output=True, text=True, check=False)
@@ -105,7 +148,13 @@ def check(context):
                 context.failed(f"report {name}", f"it loads {loads[:3]}, or has too many bytes: {len(text)}")
             else:
                 context.passed()
+            check_places(context, name, text)
             pages.append((name, page))
+        examples = folder / "example.html"
+        for example in sorted((context.root / "examples").glob("*.dt")):
+            done = subprocess.run([dtc, "report", str(example), "-o", str(examples)], capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                check_places(context, example.name, examples.read_text())
         diffs = []
         for name, words in DIFFS.items():
             page = folder / f"diff-{name}.html"

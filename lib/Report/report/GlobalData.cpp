@@ -4,12 +4,12 @@
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/Region.h"
 #include "dtc/IR/text/Text.h"
-#include "dtc/Passes/analysis/Branches.h"
-#include "dtc/Passes/analysis/OpWork.h"
 #include "dtc/Passes/propagate/Reasons.h"
 #include "dtc/Support/Words.h"
 #include "explain/UserNames.h"
+#include "report/CollectivePlaces.h"
 #include "report/GradientRuns.h"
+#include "report/LineCosts.h"
 #include "report/NominalSizes.h"
 
 #include <map>
@@ -56,9 +56,9 @@ public:
     for (const auto& [op, node] : drawn_) operandEdges(op, node);
     for (const auto& [op, node] : generated_)
       for (ValueId v : m_.operands(op)) gradientEdge(v, node);
-    results();
+    placeCollectives(out_.graph, producers(results()));
     collectives();
-    costs();
+    addLineCosts(t_, index_, out_.lines);
     nameLines();
     out_.numStageMarks = numStageMarks(m_, function_);
     return std::move(out_);
@@ -275,6 +275,13 @@ private:
     }
   }
 
+  void addCollectives(OpId o, int node) {
+    if (const auto it = collectivesOf_.find(o); it != collectivesOf_.end()) addCollectives(it->second, node);
+  }
+  void addCollectives(const std::set<int>& some, int node) {
+    out_.graph.nodes[static_cast<size_t>(node)].collectives.insert(some.begin(), some.end());
+  }
+
   // An op that computes what a statement did: drawn as that.
   bool replaces(OpId o) {
     if (m_[o].numResults != 1) return false;
@@ -284,9 +291,7 @@ private:
     nodeOf_[result] = node->second;
     if (const auto id = valueId_.find(written); id != valueId_.end())
       valueId_[result] = valueId_[reasons_.shown(result)] = id->second;
-    if (auto it = collectivesOf_.find(o); it != collectivesOf_.end())
-      out_.graph.nodes[static_cast<size_t>(node->second)].collectives.insert(it->second.begin(),
-                                                                             it->second.end());
+    addCollectives(o, node->second);
     return true;
   }
 
@@ -302,8 +307,7 @@ private:
       nodeOf_[v] = node;
       valueId_[v] = valueId_[reasons_.shown(v)] = valueId_.at(same);
     }
-    if (auto it = collectivesOf_.find(o); it != collectivesOf_.end())
-      out_.graph.nodes[static_cast<size_t>(node)].collectives.insert(it->second.begin(), it->second.end());
+    addCollectives(o, node);
     drawn_.emplace_back(o, node);
     return true;
   }
@@ -326,8 +330,8 @@ private:
       const UserPlace user = userPlace(m, o);
       line->user = userLocation(m, o), line->userPath = user.path;
     }
-    if (auto it = collectivesOf_.find(o); it != collectivesOf_.end()) n.collectives = it->second;
     const int id = addNode(std::move(n));
+    addCollectives(o, id);
     drawn_.emplace_back(o, id);
     for (uint32_t r = 0; r < m[o].numResults; ++r) nodeOf_[m.result(o, r)] = id;
     return id;
@@ -371,8 +375,7 @@ private:
     generated_.emplace_back(o, node);
     GraphNode& n = out_.graph.nodes[static_cast<size_t>(node)];
     n.gradientOps += differentiates_;
-    if (auto it = collectivesOf_.find(o); it != collectivesOf_.end())
-      n.collectives.insert(it->second.begin(), it->second.end());
+    addCollectives(o, node);
     for (uint32_t r = 0; r < m_[o].numResults; ++r) {
       const ValueId v = m_.result(o, r);
       nodeOf_[v] = node;
@@ -416,13 +419,25 @@ private:
 
   // Arguments, such as weights, are drawn where the forward part reads them.
   void gradientEdge(ValueId v, int node) {
-    ValueId source = v;
-    for (OpId by = m_.definingOp(v); by.valid() && reasons_.reshard(by); by = m_.definingOp(source))
-      source = m_.operand(by, 0);
+    const auto [source, collectives] = beforeReshards(v);
     const auto from = nodeOf_.find(source);
-    if (from != nodeOf_.end() &&
-        out_.graph.nodes[static_cast<size_t>(from->second)].kind != GraphNode::Argument)
+    if (from == nodeOf_.end() ||
+        out_.graph.nodes[static_cast<size_t>(from->second)].kind == GraphNode::Argument)
+      addCollectives(collectives, node);
+    else
       edge(v, node);
+  }
+
+  // The value that reshards read, and their collectives.
+  std::pair<ValueId, std::set<int>> beforeReshards(ValueId v) const {
+    std::set<int> collectives;
+    for (OpId by = v.valid() ? m_.definingOp(v) : OpId(); by.valid() && reasons_.reshard(by);
+         by = m_.definingOp(v)) {
+      if (auto it = collectivesOf_.find(by); it != collectivesOf_.end())
+        collectives.insert(it->second.begin(), it->second.end());
+      v = m_.operand(by, 0);
+    }
+    return {v, std::move(collectives)};
   }
 
   // Of an op that is kept, with the reshards of its operands in the propagated program.
@@ -436,32 +451,47 @@ private:
   void edge(ValueId v, int to) { edge(v, to, v); }
   // From the node that defines `written` to the node, through the reshards of `propagated`.
   void edge(ValueId written, int to, ValueId propagated) {
-    std::set<int> collectives;
-    ValueId v = propagated;
-    for (OpId by = v.valid() ? m_.definingOp(v) : OpId(); by.valid() && reasons_.reshard(by);
-         by = m_.definingOp(v)) {
-      if (auto it = collectivesOf_.find(by); it != collectivesOf_.end())
-        collectives.insert(it->second.begin(), it->second.end());
-      v = m_.operand(by, 0);
-    }
+    auto [v, collectives] = beforeReshards(propagated);
     ValueId source = nodeOf_.contains(written) || !v.valid() ? written : v;
     const auto from = nodeOf_.find(source);
-    if (from == nodeOf_.end() || from->second == to) return;
+    if (from == nodeOf_.end() || from->second == to) {
+      addCollectives(collectives, to);
+      return;
+    }
     const auto value = valueId_.find(source);
-    if (!edges_.emplace(from->second, to).second) return;
+    const auto [known, isNew] = edges_.emplace(std::pair(from->second, to), out_.graph.edges.size());
+    if (!isNew) {
+      out_.graph.edges[known->second].collectives.merge(collectives);
+      return;
+    }
     const int id = value == valueId_.end() ? -1 : value->second;
     const double bytes = id >= 0 ? bytes_[static_cast<size_t>(id)]
                                  : std::max(0.0, deviceBytes(m_[source].type, m_[source].sharding));
     out_.graph.edges.push_back({from->second, to, id, bytes, std::move(collectives)});
   }
 
-  void results() {
+  // Where collectives are drawn that no drawn op needs: at what computes their operand.
+  std::vector<int> producers(int results) const {
+    std::vector<int> out;
+    for (const TracedCollective& c : t_.collectives) {
+      int node = results;
+      for (OpId source : c.sources)
+        for (uint32_t i = 0; i < m_[source].numOperands && node == results; ++i)
+          if (const auto at = nodeOf_.find(beforeReshards(m_.operand(source, i)).first); at != nodeOf_.end())
+            node = at->second;
+      out.push_back(node);
+    }
+    return out;
+  }
+
+  int results() {
     const int id = addNode(
         {GraphNode::Results, "return", "results", {}, index_.at(m_[m_[function_].body].terminatorLoc)});
     const std::vector<ValueId>&now = m_[m_[function_].body].yields,
           &written = written_->module()[written_->body()].yields;
     for (size_t i = 0; i < now.size(); ++i)
       edge(written.size() == now.size() ? written[i] : now[i], id, now[i]);
+    return id;
   }
 
   // Line numbers of the ops that need a collective.
@@ -537,35 +567,6 @@ private:
     }
   }
 
-  void costs() {
-    for (FuncId f : t_.local.order) {
-      if (!t_.local[f].spmd || !t_.local[f].body.valid()) continue;
-      mesh_ = meshValueOf(t_.local, f);
-      block(t_.local[f].body, 1);
-    }
-    for (LineFacts& l : out_.lines)
-      if (l.seconds > 0 || l.commSeconds > 0)
-        l.shape +=
-            std::to_string(l.flops) + " " + std::to_string(l.bytes) + " " + std::to_string(l.commBytes);
-  }
-
-  void block(BlockId b, double times) {
-    for (OpId o : t_.local[b].ops) {
-      const OpRecord& record = t_.local.record(o);
-      const auto n = static_cast<double>(executionsOf(t_.local, o).value_or(1));
-      const double inside = boundedProduct(times, n);
-      for (BlockId b : countedBlocks(t_.local, o, mesh_, NominalMachine())) block(b, inside);
-      const bool message = record.isCollective() && record.collective != CollectiveKind::AllSlice;
-      if (t_.local[o].numRegions != 0 || message || record.lowering == Lowering::Annotation) continue;
-      LineFacts* line = lineOf(t_.local[o].loc);
-      const auto work = line ? localWork(t_.local, o, mesh_) : std::nullopt;
-      if (!work) continue;
-      line->flops += times * work->flops;
-      line->bytes += times * work->bytes;
-      line->seconds += times * work->seconds(NominalMachine());
-    }
-  }
-
   CollectiveTrace& t_;
   Module& m_;
   const ProgramReport& report_;
@@ -576,12 +577,11 @@ private:
   std::optional<WrittenProgram> written_;
   FuncId function_;
   GlobalData out_;
-  Mesh mesh_;
   std::vector<double> bytes_; // by value: on one device
   std::unordered_map<ValueId, int> valueId_, nodeOf_;
   std::unordered_map<OpId, int> nodeOfOp_;
   std::vector<std::pair<OpId, int>> drawn_, generated_; // ops and their nodes, whose edges are made last
-  std::set<std::pair<int, int>> edges_;
+  std::map<std::pair<int, int>, size_t> edges_;         // by their ends
   std::unordered_map<int, int> instances_;              // by line: its ops so far
   std::map<std::pair<int, OpKind>, OpId> firstAt_;      // by line and kind
   std::map<std::tuple<int, int, int>, int> gradientAt_; // by line, region and call: the node of generated ops

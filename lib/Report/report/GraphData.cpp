@@ -42,6 +42,7 @@ public:
     findParameters();
     for (size_t n = 0; n < g_.nodes.size(); ++n) clusterOf_.push_back(clusterOf(n));
     placeArguments();
+    moveHiddenCollectives();
     ReportValue drawings = ReportValue::array();
     for (int c = kTop; c < static_cast<int>(clusters_.size()); ++c) drawings.push_back(drawCluster(c));
     return {{"engine", engine_}, {"gradient_ops", g_.gradientOps}, {"drawings", std::move(drawings)}};
@@ -77,7 +78,6 @@ private:
         GraphNode& reader = g_.nodes[static_cast<size_t>(e->to)];
         reader.parameters.push_back(text);
         reader.values.push_back(a.values[0]);
-        reader.collectives.insert(e->collectives.begin(), e->collectives.end());
       }
       hidden_.insert(from);
     }
@@ -86,8 +86,8 @@ private:
     for (size_t n = 0; n < g_.nodes.size(); ++n) {
       const GraphNode& node = g_.nodes[n];
       // Ops that only join gradients, which are not drawn, would be boxes without an edge.
-      const bool alone =
-          node.kind == GraphNode::Op && !joined.contains(static_cast<int>(n)) && !g_.edges.empty();
+      const bool alone = node.kind == GraphNode::Op && !joined.contains(static_cast<int>(n)) &&
+                         !g_.edges.empty() && node.collectives.empty();
       if (alone) ++g_.gradientOps;
       if (alone || (node.kind == GraphNode::Argument && !read.contains(static_cast<int>(n))))
         hidden_.insert(static_cast<int>(n));
@@ -163,6 +163,25 @@ private:
     }
     for (size_t c = 0; c < clusters_.size(); ++c)
       if (clusters_[c].kind == Cluster::Region) standsFor_[clusters_[c].of] = static_cast<int>(c);
+  }
+
+  // What a hidden box or its edges need is drawn at the first box beside it that is not hidden, or at the results.
+  void moveHiddenCollectives() {
+    const auto isHidden = [&](int n) { return clusterOf_[static_cast<size_t>(n)] == kHidden; };
+    const auto last = static_cast<int>(g_.nodes.size()) - 1;
+    std::map<int, int> beside;
+    for (GraphEdge& e : g_.edges) {
+      if (isHidden(e.from) == isHidden(e.to)) continue;
+      const auto [hidden, seen] = isHidden(e.from) ? std::pair(e.from, e.to) : std::pair(e.to, e.from);
+      beside.emplace(hidden, seen);
+      g_.nodes[static_cast<size_t>(seen)].collectives.merge(e.collectives);
+    }
+    for (size_t n = 0; n < g_.nodes.size(); ++n) {
+      if (!isHidden(static_cast<int>(n))) continue;
+      const auto to = beside.find(static_cast<int>(n));
+      g_.nodes[static_cast<size_t>(to == beside.end() ? last : to->second)].collectives.merge(
+          g_.nodes[n].collectives);
+    }
   }
 
   Drawn drawn(std::vector<std::string> text, const char* kind, const std::set<int>& collectives) const {
@@ -485,7 +504,9 @@ private:
                          {"value", j.value},
                          {"bytes", j.bytes},
                          {"points", std::move(points)}};
-      for (const auto& [row, messages] : rowsOf(j.collectives)) one["collectives"].push_back(row);
+      for (const auto& [row, messages] : rowsOf(j.collectives))
+        one["collectives"].push_back(row), one["messages"].push_back(messages);
+      if (!j.collectives.empty() && nodes[ends.second].data["kind"] == "cluster") one["in_box"] = true;
       out["edges"].push_back(std::move(one));
       ++index;
     }

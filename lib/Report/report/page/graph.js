@@ -160,7 +160,7 @@ function drawEdges(root, drawing, at, shown) {
     root.append(draw("path", {class: "edge shape", d, "data-k": keys("v" + e.value, (e.collectives || []).map((k) => "c" + k)),
       "data-ends": e.from + " " + e.to, style: `fill:none;stroke-width:${(1 + 3 * Math.sqrt(e.bytes / most)).toFixed(1)};` + (axis >= 0 ? `stroke:${axisColor(state.program.axes[axis])};stroke-dasharray:6 3` : ""),
       "marker-end": `url(#tip${axis >= 0 ? axis : ""})`}, draw("title", {}, (v ? v.name + ": " + v.type + " " + (v.sharding ? v.sharding.text : "") : "") +
-        (e.collectives ? "\nresharded by " + e.collectives.map((k) => collectiveText(state.program.collectives[k])).join(", ") : ""))));
+        (e.collectives ? "\nresharded by " + e.collectives.map((k, i) => collectiveText(state.program.collectives[k]) + (e.messages[i] > 1 ? " ×" + e.messages[i].toLocaleString("en") : "")).join(", ") : ""))));
   }
 }
 const nodeColors = {op: "var(--box)", argument: "var(--page)", results: "var(--page)", port: "var(--page)", cluster: "var(--pane)"};
