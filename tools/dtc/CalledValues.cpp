@@ -1,6 +1,7 @@
 #include "CalledValues.h"
 
 #include "dtc/IR/OpRecord.h"
+#include "dtc/IR/text/GivenNames.h"
 #include "dtc/IR/text/Text.h"
 
 #include <functional>
@@ -57,6 +58,15 @@ CalledValue calledValue(const Module& m, FuncId entry, FuncId f, std::string_vie
       for (const ValueId a : m[m.region(o, k)].args) look(a);
   });
   return out;
+}
+
+std::vector<std::string> calledNames(const Module& m, FuncId entry, const std::string& name) {
+  std::vector<std::string> found;
+  if (!nameInText(m, entry, name).empty()) return found;
+  for (const FuncId f : m.order)
+    if (f != entry && !valuesNamed(m, f, name).empty() && isCalled(m, entry, f))
+      found.push_back("@" + std::string(m.strings[m[f].name]) + ":" + name);
+  return found;
 }
 
 } // namespace dtc

@@ -16,4 +16,8 @@ struct CalledValue {
 // The values of this name ("%h") of the function, and for an argument what its calls pass.
 [[nodiscard]] CalledValue calledValue(const Module& written, FuncId entry, FuncId f, std::string_view name);
 
+// "@f:%h" of each function that the entry calls and that has the value, if the entry has none of this name.
+[[nodiscard]] std::vector<std::string> calledNames(const Module& written, FuncId entry,
+                                                   const std::string& name);
+
 } // namespace dtc

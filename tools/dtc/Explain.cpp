@@ -205,7 +205,10 @@ Result<int> explainWhole(Environment& env, const ExplainFlags& o, Module& m, Fun
 
 Result<int> explainFile(Environment& env, ExplainFlags& o) {
   DTC_TRY(auto m, loadProgram(env, o.program));
-  const NamedValue value = namedValue(o.rest.empty() ? "" : o.rest[0]);
+  NamedValue value = namedValue(o.rest.empty() ? "" : o.rest[0]);
+  if (const auto whole = entryOf(m, o.program.entry);
+      whole.ok() && value.scope.empty() && !value.name.empty())
+    if (const auto own = calledNames(m, *whole, value.name); own.size() == 1) value = namedValue(own[0]);
   DTC_TRY(auto entry, entryOf(m, o.program.entry.empty() ? value.scope : o.program.entry));
   const FuncId scope = entry;
   if (!value.scope.empty() && o.program.entry.empty())

@@ -114,8 +114,10 @@ public:
   // By name, "@f:%v": values of functions that are inlined.
   using Called = std::map<std::string, CalledValue>;
 
-  Viewer(Environment& env, const ViewOptions& o, Module& m, FuncId f, Called called)
-      : env_(env), o_(o), m_(m), func_(f), called_(std::move(called)) {}
+  // `several`: a full name of each name that several of these functions have.
+  Viewer(Environment& env, const ViewOptions& o, Module& m, FuncId f, Called called,
+         std::map<std::string, std::string> several)
+      : env_(env), o_(o), m_(m), func_(f), called_(std::move(called)), several_(std::move(several)) {}
 
   int run() {
     if (o_.what == "mesh") return meshes();
@@ -368,9 +370,7 @@ private:
     std::vector<std::string_view> known;
     for (const Shown& s : all) known.push_back(s.name);
     std::string_view near = nearestWord(name, known);
-    const auto called = std::ranges::find_if( // a value of a function that is called: "%loss_h" for "%h"
-        known, [&](std::string_view k) { return k.ends_with("_" + name.substr(1)); });
-    if (called != known.end()) near = *called;
+    if (const auto full = several_.find(name); full != several_.end()) near = full->second;
     return "function @" + std::string(m_.strings[m_[func_].name]) + " has no value '" + name +
            "' with a sharding" + (near.empty() ? "" : "; did you mean '" + std::string(near) + "'?");
   }
@@ -380,6 +380,7 @@ private:
   Module& m_;
   FuncId func_;
   Called called_;
+  std::map<std::string, std::string> several_;
   std::optional<ValuePrograms> programs_;
 };
 
@@ -460,8 +461,14 @@ Result<int> runView(Environment& env, ViewOptions& o) {
   DTC_TRY(auto m, loadProgram(env, o.program));
   Viewer::Called called;
   const auto whole = entryOf(m, o.program.entry);
-  for (const auto* names : {&o.named, &o.values})
-    for (const std::string& name : *names) {
+  std::map<std::string, std::string> several;
+  for (auto* names : {&o.named, &o.values})
+    for (std::string& name : *names) {
+      if (whole.ok() && name != "*" && !name.starts_with("@")) {
+        const auto own = calledNames(m, *whole, named(name));
+        if (own.size() > 1) several.emplace(named(name), own[0]);
+        if (own.size() == 1) name = own[0];
+      }
       const size_t colon = name.find(':');
       if (!name.starts_with("@") || colon == std::string::npos) continue;
       DTC_TRY(const FuncId f, entryOf(m, name.substr(0, colon)));
@@ -474,7 +481,7 @@ Result<int> runView(Environment& env, ViewOptions& o) {
                           named(name.substr(colon + 1)) + "'");
     }
   DTC_TRY(auto entry, entryOf(m, o.program.entry));
-  return Viewer(env, o, m, entry, std::move(called)).run();
+  return Viewer(env, o, m, entry, std::move(called), std::move(several)).run();
 }
 
 } // namespace

@@ -111,17 +111,20 @@ private:
   // its pattern.
   void nameLayers() {
     std::vector<std::string> layerOf(r_.collectives.size());
+    std::vector<int64_t> own(r_.collectives.size()); // numbers of layers
     for (size_t i = 0; i < r_.collectives.size(); ++i) {
       const NamePattern name = patternOf(layerName(at(i)));
       for (const auto& [prefix, number] : layerAt_)
         if (name.text.starts_with(prefix) && isLayer(at(i), prefix, name.text)) {
           layerOf[i] = prefix;
-          numbers_[prefix].insert(name.numbers[static_cast<size_t>(number)]);
+          own[i] = name.numbers[static_cast<size_t>(number)];
+          numbers_[prefix].insert(own[i]);
           break;
         }
     }
     for (size_t i = 0; i < r_.collectives.size(); ++i) {
-      SummaryRow& row = rowOf(r_.summary.layers, layerOf[i].empty() ? kElsewhere : layerText(layerOf[i]));
+      SummaryRow& row = rowOf(r_.summary.layers,
+                              layerOf[i].empty() ? kElsewhere : layerText(layerOf[i], numbers_[layerOf[i]]));
       add(row, at(i));
       row.layers = layerOf[i].empty() ? 1 : numbers_[layerOf[i]].size();
     }
@@ -129,13 +132,17 @@ private:
     if (auto it = std::ranges::find(layers, kElsewhere, &SummaryRow::label); it != layers.end())
       std::rotate(it, it + 1, layers.end());
     for (ExplainGroup& g : r_.groups)
-      if (const std::string& layer = layerOf[g.members[0]]; !layer.empty()) g.layer = layerText(layer);
+      if (const std::string& layer = layerOf[g.members[0]]; !layer.empty()) {
+        std::set<int64_t> numbers;
+        for (size_t i : g.members)
+          if (layerOf[i] == layer) numbers.insert(own[i]);
+        g.layer = layerText(layer, numbers);
+      }
   }
 
   static constexpr const char* kElsewhere = "elsewhere";
 
-  std::string layerText(const std::string& prefix) const {
-    const std::set<int64_t>& numbers = numbers_.at(prefix);
+  static std::string layerText(const std::string& prefix, const std::set<int64_t>& numbers) {
     std::vector<NamePattern> ends = {patternOf(prefix), patternOf(prefix)};
     ends[0].text = ends[1].text = prefix.substr(prefix.rfind('#'));
     ends[0].numbers = {*numbers.begin()}, ends[1].numbers = {*numbers.rbegin()};

@@ -59,7 +59,7 @@ public:
     placeCollectives(out_.graph, producers(results()));
     collectives();
     addLineCosts(t_, index_, out_.lines);
-    nameLines();
+    nameLines(index_, out_.lines);
     out_.numStageMarks = numStageMarks(m_, function_);
     return std::move(out_);
   }
@@ -84,6 +84,7 @@ private:
   std::string textName(ValueId v, SourceRange loc, bool statement) const {
     std::string text = statement ? statementAt(m_.source, loc) : nameAt(m_.source, loc);
     if (text.empty()) return written_->names()(v);
+    if (statement && isPassed(v)) return pathOf(passedValue(v)) + " in " + text;
     if (std::string result = index_.resultAt(loc, pathOf(v)); !result.empty()) return result;
     if (m_[v].position == 0) return text;
     // Such as what an op keeps for its gradient.
@@ -173,7 +174,7 @@ private:
     const Module& text = written_->module();
     const bool ofText = v.index < text.values.size() && text.definingOp(v).valid();
     out_.origins.push_back(ValueOrigin::of(ofText ? text : m_, v));
-    if (LineFacts* line = lineOf(loc)) {
+    if (LineFacts* line = statement && isPassed(v) ? nullptr : lineOf(loc)) {
       line->values.push_back(id);
       if (line->name.empty()) line->name = name.substr(name.rfind('%') + 1);
       line->statement = line->statement || statement;
@@ -196,8 +197,18 @@ private:
         v["name"] = v["op"].get<std::string>() + " in " + v["name"].get<std::string>();
   }
 
+  const Module& moduleOf(ValueId v) const {
+    return v.index < written_->module().values.size() ? written_->module() : m_;
+  }
+  // What a call passes, with the sharding that the callee's argument states. It has the place of the call.
+  bool isPassed(ValueId v) const {
+    const uint32_t at = moduleOf(v)[v].loc.begin;
+    return isAnnotation(v) && pathOf(v).starts_with('@') &&
+           std::ranges::any_of(calls_, [&](const auto& call) { return call.second.loc.begin == at; });
+  }
+  ValueId passedValue(ValueId v) const { return moduleOf(v).operand(moduleOf(v).definingOp(v), 0); }
   bool isAnnotation(ValueId v) const {
-    const Module& m = v.index < written_->module().values.size() ? written_->module() : m_;
+    const Module& m = moduleOf(v);
     const OpId by = m.definingOp(v);
     return by.valid() && m.record(by).lowering == Lowering::Annotation;
   }
@@ -551,19 +562,6 @@ private:
       one["total_seconds"] = group.total.seconds;
       one["lines"] = lines[g];
       out_.collectives.push_back(std::move(one));
-    }
-  }
-
-  // Lines without values of their own, such as calls and the results of a function: the name that they begin with.
-  void nameLines() {
-    for (size_t l = 0; l < out_.lines.size(); ++l) {
-      if (!out_.lines[l].name.empty()) continue;
-      const std::string_view text = index_.text(l);
-      const size_t at = text.find_first_not_of(" ->(");
-      if (at == std::string_view::npos || text[at] != '%') continue;
-      const size_t end = text.find_first_of(" ,:=)", at);
-      out_.lines[l].name = text.substr(at + 1, end == std::string_view::npos ? end : end - at - 1);
-      out_.lines[l].statement = text.find(" = ") != std::string_view::npos;
     }
   }
 

@@ -144,7 +144,7 @@ private:
     return file;
   }
 
-  // An argument that only one cluster reads belongs to it.
+  // An argument that only one cluster reads belongs to it. Of layers, it is an input, and stays outside.
   void placeArguments() {
     std::map<int, std::set<int>> readers;
     std::set<int>
@@ -155,7 +155,7 @@ private:
     for (size_t n = 0; n < g_.nodes.size(); ++n) {
       const auto& r = readers[static_cast<int>(n)];
       if (g_.nodes[n].kind != GraphNode::Argument || clusterOf_[n] == kHidden || r.size() != 1 ||
-          *r.begin() < 0)
+          *r.begin() < 0 || clusters_[static_cast<size_t>(*r.begin())].kind == Cluster::Layer)
         continue;
       const bool file = files.contains(*r.begin());
       if (clusterOf_[n] == kTop || file) clusterOf_[n] = file ? kHidden : *r.begin();
@@ -214,6 +214,7 @@ private:
   std::string chipOf(int c) const {
     const ReportValue& one = collectives_[static_cast<size_t>(c)];
     std::string text = one["kind"].get<std::string>();
+    if (text == "p2p") text += " halo"; // as long as the page writes it
     for (const auto& a : one["axes"]) text += ", " + a.get<std::string>();
     return text;
   }
@@ -272,7 +273,8 @@ private:
 
   // What is known of the nodes of a cluster.
   struct Contents {
-    std::set<int> collectives, lines, values;
+    std::set<int> collectives, lines, values,
+        statements; // `statements`: those of `lines` that are no arguments
     size_t gradientOps = 0;
   };
   std::map<int, Contents> contentsIn(int drawn) const {
@@ -286,6 +288,7 @@ private:
       if (skipped_.contains(static_cast<int>(n))) continue;
       in.gradientOps += node.gradientOps;
       in.lines.insert(node.line);
+      if (node.kind == GraphNode::Op) in.statements.insert(node.line);
       in.values.insert(node.values.begin(), node.values.end());
     }
     for (const GraphEdge& e : g_.edges)
@@ -300,9 +303,10 @@ private:
     const std::string name = nameOf(cluster, equal);
     const bool backward = cluster.kind == Cluster::Backward;
     std::vector<std::string> text = {shortName("▸ " + name, kMaxLetters),
-                                     backward ? opsText(in.gradientOps)
-                                              : std::to_string(std::max<size_t>(in.lines.size(), 1)) +
-                                                    (in.lines.size() > 1 ? " statements" : " statement")};
+                                     backward
+                                         ? opsText(in.gradientOps)
+                                         : std::to_string(std::max<size_t>(in.statements.size(), 1)) +
+                                               (in.statements.size() > 1 ? " statements" : " statement")};
     if (equal > 1) text.push_back(std::to_string(equal) + " equal layers");
     Drawn d = drawn(std::move(text), "cluster", in.collectives);
     d.data["name"] = name, d.data["drawing"] = id + 1;

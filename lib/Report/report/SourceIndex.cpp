@@ -103,6 +103,18 @@ std::string squeezed(const std::string& text) {
 
 } // namespace
 
+void nameLines(const SourceIndex& index, std::vector<LineFacts>& lines) {
+  for (size_t l = 0; l < lines.size(); ++l) {
+    if (!lines[l].name.empty()) continue;
+    const std::string_view text = index.text(l);
+    const size_t at = text.find_first_not_of(" ->(");
+    if (at == std::string_view::npos || text[at] != '%') continue;
+    const size_t end = text.find_first_of(" ,:=)", at);
+    lines[l].name = text.substr(at + 1, end == std::string_view::npos ? end : end - at - 1);
+    lines[l].statement = text.find(" = ") != std::string_view::npos;
+  }
+}
+
 SourceLayers layersOf(const SourceIndex& index, const std::vector<LineFacts>& facts) {
   std::map<std::pair<std::string, int64_t>, std::vector<int>> found;
   std::map<std::string, std::set<int64_t>> numbers;

@@ -51,6 +51,9 @@ struct LineFacts {
   double resultBytes = 0; // of its results on one device
 };
 
+// Lines without values of their own, such as calls and the results of a function: the name that they begin with.
+void nameLines(const SourceIndex&, std::vector<LineFacts>&);
+
 // Statements whose names differ in one number only: "blocks_0", "blocks_1".
 struct SourceLayer {
   std::string prefix; // "blocks_#"

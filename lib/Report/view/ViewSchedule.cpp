@@ -310,14 +310,18 @@ private:
 
   void steps() {
     const size_t y = top_ + kTall;
-    const Axis axis = linearAxis(0, static_cast<double>(steps_), 10, AxisEnds::Exact);
+    if (s_.steps.empty()) return;
+    // At round numbers of steps. Between them are also the rows without a number, such as ends of messages.
+    const auto end = static_cast<double>(numberAt(steps_ - 1) + 1);
+    const Axis axis = linearAxis(0, end, 10, AxisEnds::Exact);
     for (const Axis::Tick& t : axis.ticks) {
-      const double number = t.at * static_cast<double>(steps_);
-      const auto step = static_cast<size_t>(std::lround(number));
-      if (std::abs(number - static_cast<double>(step)) > 1e-6 || step >= steps_) continue;
+      const int64_t number = std::lround(t.at * end);
+      const auto row = std::ranges::find(s_.steps, number, &ViewSchedule::Step::number);
+      if (std::abs(t.at * end - static_cast<double>(number)) > 1e-6 || row == s_.steps.end()) continue;
+      const auto step = static_cast<size_t>(row - s_.steps.begin());
       const size_t x = (column(step) + column(step + 1)) / 2;
       svg_.line(x, y, x, y + 5);
-      svg_.text(x, y + 20, "step " + std::to_string(numberAt(step)), "fact mid");
+      svg_.text(x, y + 20, "step " + std::to_string(number), "fact mid");
     }
   }
 

@@ -136,7 +136,9 @@ function axisText(name) {
   return (pre === 1 ? "outer " : axis && pre * size === axis.size ? "inner " : "middle ") + size + " of " + part[1];
 }
 const axesText = (names) => names.map(axisText).join(", ");
-const collectiveText = (c) => c.kind + " " + axesText(c.axes);
+// The borders of a shard go to the neighbors.
+const isHalo = (c) => c.kind === "p2p" && /conv|pool|window/.test(c.op || "");
+const collectiveText = (c) => c.kind + (isHalo(c) ? " halo " : " ") + axesText(c.axes);
 // What the kinds of steps and collectives are, for tooltips.
 const kindTexts = {
   "matmul": "a matrix product, by a library or a generated kernel, with its epilogue", "attention": "softmax(q·k)·v in one kernel",

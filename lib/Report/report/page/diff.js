@@ -254,7 +254,7 @@ collectivesPane.draw = (pane) => {
   });
   for (const [title, list] of [["By mesh axis", doc.axes], ["By kind", doc.kinds], ["By layer", doc.layers], ["Messages of the schedule", doc.schedule_kinds]])
     if (list.length && list.some((r) => r.label)) pane.append(el("h2", {}, title), el("div", {class: "wide"}, el("table", {}, el("tr", {}, el("th", {}), ["received A", "received B", "change", "time A", "time B", "change"].map((t) => el("th", {class: t.endsWith("A") ? "r broad" : "r"}, t))),
-      list.map((r) => el("tr", {}, el("td", {style: "white-space:nowrap"}, axesIn(r.label || "elsewhere")), el("td", {class: "r broad"}, bytesText(r.a.bytes)), el("td", {class: "r"}, bytesText(r.b.bytes)), change(r.a.bytes, r.b.bytes, bytesText), el("td", {class: "r broad"}, seconds(r.a.seconds)), el("td", {class: "r"}, seconds(r.b.seconds)), change(r.a.seconds, r.b.seconds, seconds))))));
+      list.map((r) => el("tr", {}, el("td", {}, axesIn(r.label || "elsewhere")), el("td", {class: "r broad"}, bytesText(r.a.bytes)), el("td", {class: "r"}, bytesText(r.b.bytes)), change(r.a.bytes, r.b.bytes, bytesText), el("td", {class: "r broad"}, seconds(r.a.seconds)), el("td", {class: "r"}, seconds(r.b.seconds)), change(r.a.seconds, r.b.seconds, seconds))))));
 };
 
 const timePane = {id: "time", title: "Computation"};

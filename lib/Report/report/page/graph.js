@@ -15,7 +15,7 @@ graphPane.draw = (pane) => {
     clusters.length ? button("Unfold all", "layers and regions", () => all(true)) : "", clusters.length ? button("Fold all", "", () => all(false)) : "",
     el("span", {class: "note", style: "margin:0"}, g.gradient_ops ? plural(g.gradient_ops, "op") + " that dtc generates for gradients, in green beside their forward part" : "",
       g.engine === "layers" ? " Plain layout: this dtc was built without Graphviz, or the graph is too large." : "")));
-  pane.append(box, el("div", {class: "legend"}, legendItem(axisSwatches(), "collectives by axis; ×N: N messages in one run"),
+  pane.append(box, el("div", {class: "legend"}, legendItem(axisSwatches(state.program.axes.filter((a) => state.program.collectives.some((c) => c.axes.some((x) => axisKeys([x])[0] === axisKeys([a])[0])))), "collectives by axis; ×N: N messages in one run"),
     el("span", {}, "line width: bytes; dashed: resharded; ▸ layer or region", el("span", {class: "mouse"}, ": click to unfold"))));
   graphPane.box = box;
   graphPane.view = {x: 0, y: 0, scale: 1, min: 0.03, max: 4};
@@ -39,9 +39,7 @@ function moveTo(node) {
   graphPane.place();
 }
 
-function axisSwatches() {
-  return state.program.axes.map((a) => el("span", {class: "ax", style: `color:${axisColor(a)};margin-right:6px`}, "■ " + a));
-}
+const axisSwatches = (axes) => axes.map((a) => el("span", {class: "ax", style: `color:${axisColor(a)};margin-right:6px`}, "■ " + a));
 const legendItem = (sign, text) => el("span", {}, sign, " ", text);
 
 // `whole`: at any scale. Otherwise text stays readable: a very large graph is shown from its top.

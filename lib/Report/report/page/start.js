@@ -1,7 +1,7 @@
 // Prepares the data of the page of `dtc report`, and draws its head.
 function missing(what) {
   const p = state.program;
-  return el("p", {class: "note"}, `The page has no ${what}: ` + (p.error ? p.error : p.reached === "scheduled" ? "the program was read as text of one device, which is partitioned already." : "the program does not compile that far (see the messages at the top)."));
+  return el("p", {class: "note"}, `The page has no ${what}: ` + (p.error ? p.error : p.reached === "scheduled" ? "the program was read as text of one device, which is partitioned already." : "the program does not compile that far (see the errors at the top)."));
 }
 // The rows of steps or buffers, whose names are indices of words.
 function worded(p, table, words) {
@@ -84,7 +84,7 @@ function header(current) {
   const step = p.step, most = (text) => step.complete ? text : "≥ " + text;
   head.replaceChildren(doc.programs.length > 1 ? el("select", {"aria-label": "program", on: {change: (e) => useProgram(Number(e.target.value))}}, doc.programs.map((q, i) => el("option", {value: i, selected: i === current}, q.name)))
     : el("h1", {title: p.name}, p.name.replace(/.*\//, "")),
-    fact("devices", p.mesh ? p.mesh.devices.toLocaleString("en") + " (" + p.mesh.axes.map((a) => `${a.name}=${a.size}`).join(", ") + ")" : p.reached === "nothing" ? "" : "1"), fact("costs are for", assumed, "a nominal size, where none is bound: --dim NAME=N gives another"), fact("run", step ? most(timeText(step.seconds * 1e6)) : "", "an estimate, on the nominal machine" + (step && !step.complete ? "; loops of unknown length count once" : "")), fact("measured run", p.schedule && p.schedule.measured ? timeText(p.schedule.measured.us) : "", "of the trace"),
+    fact("devices", p.mesh ? p.mesh.devices.toLocaleString("en") + " (" + p.mesh.axes.map((a) => `${a.name}=${a.size}`).join(", ") + ")" : p.reached === "nothing" ? "" : "1"), fact("costs are for", assumed, "a nominal size, where none is bound: --dim NAME=N gives another"), fact("run", step ? most(timeText(step.seconds * 1e6)) + (p.target ? " on " + p.target : "") : "", "an estimate, on the nominal machine" + (step && !step.complete ? "; loops of unknown length count once" : "")), fact("measured run", p.schedule && p.schedule.measured ? timeText(p.schedule.measured.us) : "", "of the trace"),
     fact("received", step && step.bytes_received ? most(bytesText(step.bytes_received)) : ""), fact("memory", step ? bytesText(step.memory_bytes) : ""),
     el("span", {class: "tools"}, el("input", {id: "search", type: "search", placeholder: "search  /", "aria-label": "search", on: {input: search, keydown: (e) => e.key === "Enter" && search(e, true)}}),
       themeButton()));

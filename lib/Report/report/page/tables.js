@@ -58,7 +58,7 @@ function collectiveRow(c, i, most) {
     body.append(el("div", {}, c.lines.length === 1 ? "line: " : "lines: ", lineLinks(c.lines, 8)));
   };
   const row = el("div", {"data-k": keys("c" + i, c.lines.map((l) => "l" + l), axisKeys(c.axes), runBy("c" + i)), style: "display:flex;flex-wrap:wrap;gap:0 10px;align-items:baseline;border-top:1px solid var(--line);padding:3px 4px"},
-    el("span", {class: "chip", style: `color:${color};border-color:${color}`}, collectiveText(c)), el("span", {class: "mono name"}, breakable(collectiveValue(c)), [purposeText(c), c.layer && "layers " + c.layer].filter(Boolean).map((t) => el("div", {class: "note"}, breakable(t)))),
+    el("span", {class: "chip", style: `color:${color};border-color:${color}`}, collectiveText(c)), el("span", {class: "mono name"}, breakable(collectiveValue(c)), [purposeText(c), c.layer && (/[{]/.test(c.layer) ? "layers " : "layer ") + c.layer].filter(Boolean).map((t) => el("div", {class: "note"}, breakable(t)))),
     el("span", {class: "note", style: "margin:0"}, c.messages > 1 ? `${c.messages.toLocaleString("en")} × ${bytesText(c.bytes_received || 0)}` : bytesText(c.bytes_received || 0)), el("span", {style: "min-width:5.5em;text-align:right"}, timeText(c.total_seconds * 1e6)),
     draw("svg", {width: 60, height: 8}, draw("rect", {width: Math.max(c.total_seconds / most * 60, 1), height: 8, style: `fill:${color}`})), el("span", {class: "link", tabindex: 0, role: "button", "data-toggle": ""}, "why"));
   const toggle = (open) => { fillBody(); body.hidden = !open; };
@@ -132,6 +132,6 @@ function roofline(kernels, width) {
     taken.push(spot), ++labels;
     svg.append(draw("text", {x: spot.x0, y: spot.y0 + 10, style: "pointer-events:none"}, label));
   }
-  svg.append(draw("circle", {cx: left + 12, cy: 18, r: 5, style: `fill:${tint(palette[0], 45)};stroke:var(--box-line)`}), draw("text", {x: left + 22, y: 22}, "limited by memory"), draw("rect", {x: left + 7, y: 30, width: 10, height: 10, style: `fill:${tint(palette[1], 55)};stroke:var(--box-line)`}), draw("text", {x: left + 22, y: 39}, "by arithmetic"));
+  svg.append(draw("rect", {x: left + 2, y: 10, width: 132, height: 36, style: "fill:var(--page)"}), draw("circle", {cx: left + 12, cy: 18, r: 5, style: `fill:${tint(palette[0], 45)};stroke:var(--box-line)`}), draw("text", {x: left + 22, y: 22}, "limited by memory"), draw("rect", {x: left + 7, y: 30, width: 10, height: 10, style: `fill:${tint(palette[1], 55)};stroke:var(--box-line)`}), draw("text", {x: left + 22, y: 39}, "by arithmetic"));
   return svg;
 }

@@ -165,8 +165,11 @@ function shardDrawing(v, s, width) {
   const rows = rank > 1 ? segments(counts[rank - 2], most) : [0];
   // To scale where the shape is not too narrow for text.
   const height = rank > 1 ? v.sizes[rank - 2] : 1, across = rank ? v.sizes[rank - 1] : 1;
+  // As many matrices as there is room for beside each other; few are below each other.
+  const fit = Math.floor((width + gap) / (minW * columns.length + left + gap));
+  const outerMost = (d) => d === rank - 3 ? Math.max(6, Math.min(12, fit)) : 6;
   const outer = [];
-  for (let d = 0; d < rank - 2; ++d) outer.push(segments(counts[d], 6));
+  for (let d = 0; d < rank - 2; ++d) outer.push(segments(counts[d], outerMost(d)));
   const blocksAcross = outer.reduce((n, list, d) => (rank - d) % 2 === 1 ? n * list.length : n, 1);
   const room = Math.max(width / blocksAcross - gap - left, minW * columns.length);
   const scale = Math.min(room / across, 260 / height);
@@ -213,7 +216,7 @@ function shardDrawing(v, s, width) {
     if (counts[d] === 1) return blocks(d + 1, x, y, [...at, 0]);
     const sideways = (rank - d) % 2 === 1;
     let along = 0, far = 0;
-    for (const i of segments(counts[d], 6)) {
+    for (const i of segments(counts[d], outerMost(d))) {
       const bx = sideways ? x + along : x, by = sideways ? y : y + along;
       svg.append(draw("text", {class: "dim", x: bx + left, y: by + 10, style: "font-weight:600"}, i < 0 ? "…" : `dim ${d}: ${rangeText(v.sizes[d], counts[d], i)}`));
       const size = i < 0 ? [60, 20] : blocks(d + 1, bx, by + label, [...at, i]);
