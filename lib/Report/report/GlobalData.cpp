@@ -200,11 +200,11 @@ private:
   const Module& moduleOf(ValueId v) const {
     return v.index < written_->module().values.size() ? written_->module() : m_;
   }
-  // What a call passes, with the sharding that the callee's argument states. It has the place of the call.
+  // What a call passes, with the sharding that the callee's argument states: at the place of the call.
   bool isPassed(ValueId v) const {
-    const uint32_t at = moduleOf(v)[v].loc.begin;
-    return isAnnotation(v) && pathOf(v).starts_with('@') &&
-           std::ranges::any_of(calls_, [&](const auto& call) { return call.second.loc.begin == at; });
+    if (!isAnnotation(v) || !pathOf(v).starts_with('@')) return false;
+    const uint32_t at = moduleOf(v)[moduleOf(v).definingOp(v)].loc.begin;
+    return std::ranges::any_of(calls_, [&](const auto& call) { return call.second.loc.begin == at; });
   }
   ValueId passedValue(ValueId v) const { return moduleOf(v).operand(moduleOf(v).definingOp(v), 0); }
   bool isAnnotation(ValueId v) const {
