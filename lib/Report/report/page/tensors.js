@@ -165,12 +165,12 @@ function shardDrawing(v, s, width) {
   const rows = rank > 1 ? segments(counts[rank - 2], most) : [0];
   // To scale where the shape is not too narrow for text.
   const height = rank > 1 ? v.sizes[rank - 2] : 1, across = rank ? v.sizes[rank - 1] : 1;
-  // As many matrices as there is room for beside each other; few are below each other.
-  const fit = Math.floor((width + gap) / (minW * columns.length + left + gap));
-  const outerMost = (d) => d === rank - 3 ? Math.max(6, Math.min(12, fit)) : 6;
+  // Matrices beside each other go on in a further row.
+  const fit = Math.max(1, Math.floor((width + gap) / (minW * columns.length + left + gap)));
+  const outerMost = (d) => d === rank - 3 ? 12 : 6;
   const outer = [];
   for (let d = 0; d < rank - 2; ++d) outer.push(segments(counts[d], outerMost(d)));
-  const blocksAcross = outer.reduce((n, list, d) => (rank - d) % 2 === 1 ? n * list.length : n, 1);
+  const blocksAcross = outer.reduce((n, list, d) => (rank - d) % 2 === 1 ? n * Math.min(list.length, d === rank - 3 ? fit : list.length) : n, 1);
   const room = Math.max(width / blocksAcross - gap - left, minW * columns.length);
   const scale = Math.min(room / across, 260 / height);
   let w = Math.max(across * scale, minW * columns.length);
@@ -215,16 +215,18 @@ function shardDrawing(v, s, width) {
     if (rank - d <= 2) return matrix(x, y, at);
     if (counts[d] === 1) return blocks(d + 1, x, y, [...at, 0]);
     const sideways = (rank - d) % 2 === 1;
-    let along = 0, far = 0;
+    let along = 0, far = 0, above = 0, widest = 0;
     for (const i of segments(counts[d], outerMost(d))) {
-      const bx = sideways ? x + along : x, by = sideways ? y : y + along;
+      const bx = sideways ? x + along : x, by = sideways ? y + above : y + along;
       svg.append(draw("text", {class: "dim", x: bx + left, y: by + 10, style: "font-weight:600"}, i < 0 ? "…" : `dim ${d}: ${rangeText(v.sizes[d], counts[d], i)}`));
       const size = i < 0 ? [60, 20] : blocks(d + 1, bx, by + label, [...at, i]);
       size[0] = Math.max(size[0], left + 7 * (i < 0 ? 1 : `dim ${d}: ${rangeText(v.sizes[d], counts[d], i)}`.length));
       along += (sideways ? size[0] : size[1] + label) + gap;
-      far = Math.max(far, sideways ? size[1] + label : size[0]);
+      far = Math.max(far, sideways ? above + size[1] + label : size[0]);
+      widest = Math.max(widest, along);
+      if (sideways && d === rank - 3 && along + size[0] > width) along = 0, above = far + gap;
     }
-    return sideways ? [along - gap, far] : [far, along - gap];
+    return sideways ? [widest - gap, far] : [far, along - gap];
   };
   svg.append(draw("defs", {}, draw("pattern", {id: "hatch", width: 7, height: 7, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)"}, draw("line", {x1: 0, y1: 0, x2: 0, y2: 7, style: "stroke:var(--text);stroke-width:1.5;opacity:.45"}))));
   const size = blocks(0, 0, 0, []);
