@@ -4,8 +4,9 @@
 
 namespace dtc {
 
-// Of the boxes and edges that need a collective, one keeps it: the box that defines the value, if all edges start there,
-// and otherwise the first in the program's order. One that nothing needs is at `elsewhere[collective]`, a box.
+// Of the boxes and edges that need a collective, one keeps it: the box that defines the value, if all edges
+// start there, and otherwise the first in the program's order. One that nothing needs is at
+// `elsewhere[collective]`, a box.
 void placeCollectives(ReportGraph&, const std::vector<int>& elsewhere);
 
 } // namespace dtc
