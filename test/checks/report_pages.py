@@ -72,7 +72,7 @@ def browser():
 
 def misplaced(text):
     """The rows of Communication that the graph, all folded, does not show as often as they have messages. None: it has no graph."""
-    program = json.loads(re.search(r'<script id="data"[^>]*>(.*?)</script>', text, re.S)[1])
+    program = json.loads(re.search(r'<script id="data"[^>]*>(.*?)</script>', text, re.S)[1])["programs"][0]
     graph, communication = program.get("graph"), program.get("communication")
     if not graph or not communication:
         return None
