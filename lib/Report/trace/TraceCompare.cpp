@@ -261,7 +261,7 @@ private:
   void sortOps() {
     std::vector<size_t> order(out_.ops.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    std::ranges::sort(order, {}, [&](size_t i) { return std::pair(-out_.ops[i].added(), i); });
+    std::ranges::sort(order, {}, [&](size_t i) { return std::pair(-out_.addedToRun(out_.ops[i]), i); });
     std::vector<int> place(order.size());
     std::vector<TraceOp> sorted;
     for (const size_t i : order) {
@@ -343,6 +343,11 @@ SourceRange placeOfLine(const Module& m, FuncId entry, const std::vector<std::st
 double DeviceTime::idle() const {
   const double rest = seconds - computing - exposed;
   return rest > seconds * 1e-9 ? rest : 0; // sums are rounded
+}
+
+double TraceComparison::addedToRun(const TraceOp& op) const {
+  return op.added() * static_cast<double>(std::ranges::count(functionOf, op.function)) /
+         static_cast<double>(functionOf.size());
 }
 
 DeviceTime TraceComparison::meanMeasured() const { return meanOf(measured); }

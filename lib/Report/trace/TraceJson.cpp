@@ -60,7 +60,7 @@ std::string comparisonJson(const TraceComparison& c) {
     one["measured_us"] = us(op.measured), one["modelled_us"] = us(op.modelled);
     one["ratio"] = op.modelled > 0 ? Json(std::round(op.measured / op.modelled * 1e6) / 1e6) : Json();
     if (op.message) one["exposed_us"] = us(op.exposed), one["modelled_exposed_us"] = us(op.modelledExposed);
-    one["adds_us"] = us(op.added());
+    one["adds_us"] = us(c.addedToRun(op));
     out["ops"].push_back(std::move(one));
   }
   out["functions"] = Json::array();

@@ -218,13 +218,13 @@ private:
       svg_.text(kMargin, y_, shortened(name, room) + (op.part.empty() ? "" : "  " + op.part), "");
       for (size_t k = 0;
            const std::string& text : {durationText(op.measured), durationText(op.modelled),
-                                      ratioText(op.measured, op.modelled), addedText(op.added())})
+                                      ratioText(op.measured, op.modelled), addedText(c_.addedToRun(op))})
         svg_.text(kColumns[k++], y_, text, "end");
       svg_.text(kMargin + 800, y_,
                 op.place.size() > 28 ? "..." + op.place.substr(op.place.size() - 25) : op.place, "fact");
     }
     double rest = 0;
-    for (size_t i = kMostOps; i < c_.ops.size(); ++i) rest += c_.ops[i].added();
+    for (size_t i = kMostOps; i < c_.ops.size(); ++i) rest += c_.addedToRun(c_.ops[i]);
     y_ += kLine;
     if (c_.ops.size() > kMostOps) {
       svg_.text(kMargin, y_, std::to_string(c_.ops.size() - kMostOps) + " more ops", "fact");

@@ -39,9 +39,7 @@ std::string sumText(const TraceComparison& c) {
   const DeviceTime measured = c.meanMeasured(), modelled = c.meanModelled();
   const double run = measured.seconds - modelled.seconds, idle = measured.idle() - modelled.idle();
   double ops = 0;
-  for (const TraceOp& op : c.ops)
-    ops += op.added() * static_cast<double>(std::ranges::count(c.functionOf, op.function)) /
-           static_cast<double>(c.functionOf.size());
+  for (const TraceOp& op : c.ops) ops += c.addedToRun(op);
   const double rest = run - idle - ops;
   std::string text =
       " a run adds " + addedText(run) + ": ops " + addedText(ops) + ", idle " + addedText(idle);
@@ -61,7 +59,7 @@ std::string opsText(const TraceComparison& c, size_t columns) {
   for (size_t i = 0; i < c.ops.size(); ++i) {
     const TraceOp& op = c.ops[i];
     if (i >= kListedOps) {
-      rest += op.added();
+      rest += c.addedToRun(op);
       continue;
     }
     std::string value = op.value;
@@ -69,7 +67,7 @@ std::string opsText(const TraceComparison& c, size_t columns) {
     rows.push_back({shortened(op.name, room),
                     shortenedMiddle(value, std::clamp<size_t>(columns > 72 ? columns - 72 : 0, 20, 40)),
                     durationText(op.measured), durationText(op.modelled), ratioText(op.measured, op.modelled),
-                    addedText(op.added()), op.place});
+                    addedText(c.addedToRun(op)), op.place});
     if (parts) rows.back().insert(rows.back().begin() + 2, op.part);
   }
   std::string text = tableText(rows, parts ? 3 : 2, parts ? 7 : 6);
@@ -77,7 +75,9 @@ std::string opsText(const TraceComparison& c, size_t columns) {
     text += " " + std::to_string(c.ops.size() - kListedOps) + " more ops add " + addedText(rest) +
             " (--json lists all)\n";
   if (parts) text += std::string(" ") + kStepPartLegend + "\n";
-  return text + " adds: measured less modelled; of a message, of its exposed part\n" + sumText(c);
+  return text + " adds: measured less modelled; of a message, of its exposed part" +
+         (several ? "; the mean of all devices, of which\n those of one function run an op" : "") + "\n" +
+         sumText(c);
 }
 
 std::string barsText(const std::vector<TraceBar>& bars, uint32_t stream, const TraceComparison& c,

@@ -56,6 +56,8 @@ struct TraceComparison {
   std::vector<std::vector<TraceBar>> modelledBars; // by function, in the order of the text
   double seconds = 0, modelledSeconds = 0;
   bool complete = true; // false: the model does not know a size, or the iterations of a loop
+  // What an op adds to the mean of all devices, of which only those of its function run it.
+  [[nodiscard]] double addedToRun(const TraceOp&) const;
   [[nodiscard]] DeviceTime meanMeasured() const;
   [[nodiscard]] DeviceTime meanModelled() const; // of the devices
 };
