@@ -46,6 +46,8 @@ DiffTotals totalsOf(const ProgramSnapshot& p) {
   for (const SnapshotCollective& c : p.collectives) t.communication.add(sumsOf(c));
   t.computeSeconds = computeSeconds(p);
   t.scheduleSeconds = p.scheduleSeconds, t.scheduleBytes = p.scheduleBytes;
+  const double before = t.computeSeconds + t.communication.exposed;
+  if (same(before + t.scheduleSeconds, before)) t.scheduleSeconds = 0; // the last bits of sums
   t.seconds = t.computeSeconds + t.communication.exposed + t.scheduleSeconds;
   t.receivedBytes = saturatedSum(t.communication.bytes, t.scheduleBytes);
   if (p.memory) t.peakBytes = p.memory->peakBytes;
@@ -247,17 +249,16 @@ private:
     std::vector<int32_t> ab(a.size(), -1);
     std::vector<bool> taken(b.size(), false);
     const auto nodesA = nodesByName(a_, false), nodesB = nodesByName(b_, true);
-    for (int pass = -1; pass < 3; ++pass) {
-      const auto key = [&](const SnapshotBuffer& s, bool inB) {
-        if (pass < 0) {
-          const auto& nodes = inB ? nodesB : nodesA;
-          const auto at = nodes.find(s.value);
-          return at == nodes.end() ? "" : s.what + "|" + std::to_string(at->second) + "|" + s.type;
-        }
+    enum Pass : uint8_t { Statement, Name, StatementOfAnyType, NameOfAnyType, Pattern };
+    for (const Pass pass : {Statement, Name, StatementOfAnyType, NameOfAnyType, Pattern}) {
+      const auto key = [&](const SnapshotBuffer& s, bool inB) -> std::string {
         const bool named = patternOf(s.value).text != "%#";
-        if (pass == 0) return named ? s.what + "|" + s.value + "|" + s.type : "";
-        if (pass == 1) return named ? s.what + "|" + s.value : "";
-        return s.what + "|" + patternOf(s.value).text + "|" + s.type;
+        const std::string type = pass == StatementOfAnyType || pass == NameOfAnyType ? "" : "|" + s.type;
+        if (pass == Pattern) return s.what + "|" + patternOf(s.value).text + type;
+        if (pass == Name || pass == NameOfAnyType) return named ? s.what + "|" + s.value + type : "";
+        const auto& nodes = inB ? nodesB : nodesA;
+        const auto at = nodes.find(s.value);
+        return at == nodes.end() ? "" : s.what + "|" + std::to_string(at->second) + type;
       };
       std::unordered_map<std::string, std::deque<size_t>> free;
       for (size_t i = 0; i < a.size(); ++i)
