@@ -334,7 +334,7 @@ private:
     for (const std::string& name : wanted) {
       if (const auto called = called_.find(name); called != called_.end()) {
         const size_t before = chosen.size();
-        chooseAt(called->second, all, chosen);
+        chooseAt(name, called->second, all, chosen);
         if (chosen.size() == before)
           return env_.fail(
               inputError("the compiled program has no value '" + name + "': it was simplified away"));
@@ -351,19 +351,28 @@ private:
     return kExitDone;
   }
 
-  // What a called function computes: once for each call, as it is compiled there.
-  static void chooseAt(const CalledValue& value, const std::vector<Shown>& all, std::vector<Shown>& chosen) {
-    for (const Shown& s : all) {
+  // What a called function computes, once for each call, as it is compiled there; then what is passed for an argument.
+  // The argument itself has the name that was asked for, as in explain.
+  static void chooseAt(const std::string& name, const CalledValue& value, const std::vector<Shown>& all,
+                       std::vector<Shown>& chosen) {
+    const auto add = [&](const Shown& s) {
       const auto is = [&](const Shown& other) {
-        return other.loc.begin == s.loc.begin && other.name == s.name;
+        return other.loc.begin == s.loc.begin && other.name == s.name && other.sharding == s.sharding;
       };
-      const bool there = std::ranges::any_of(value.places, [&](SourceRange r) {
+      if (std::ranges::none_of(chosen, is)) chosen.push_back(s);
+    };
+    const auto isThere = [&](const Shown& s) {
+      return std::ranges::any_of(value.places, [&](SourceRange r) {
         return s.loc.valid() && r.begin == s.loc.begin && r.end == s.loc.end;
       });
-      if ((there || std::ranges::find(value.passed, s.name) != value.passed.end()) &&
-          std::ranges::none_of(chosen, is))
-        chosen.push_back(s);
+    };
+    for (Shown s : all) {
+      if (!isThere(s)) continue;
+      if (!value.passed.empty() && s.name.size() > 1 && s.name[1] >= '0' && s.name[1] <= '9') s.name = name;
+      add(s);
     }
+    for (const Shown& s : all)
+      if (!isThere(s) && std::ranges::find(value.passed, s.name) != value.passed.end()) add(s);
   }
 
   std::string noSuch(const std::string& name, const std::vector<Shown>& all) {
