@@ -159,7 +159,10 @@ Result<Side> readSide(Environment& env, SideFlags flags, std::string label) {
   Result<Module> written = loadPartly(env, flags.program, read);
   if (!written) // which of the two programs it is
     return Error{written.error().kind,
-                 written.error().message.empty() ? "" : side.label + ": " + written.error().message};
+                 side.label + ": " +
+                     (written.error().message.empty()
+                          ? "nothing can be compared, because no statement could be read"
+                          : written.error().message)};
   side.written = *std::move(written);
   side.wrong = read.hasErrors();
   if (side.wrong) side.diags = std::move(read);
