@@ -109,10 +109,14 @@ Result<int> explainValueOf(Environment& env, const ExplainFlags& o, const Module
   if (values.empty() && f != entry) return explainValueOf(env, o, written, f, f, value, options);
   if (values.empty()) return inputError(noSuchValue(written, f, value.name));
   const OpCollectives runs = opCollectives(*trace);
+  std::vector<std::string> said; // an argument of a function is the same in equal calls
   for (ValueId v : values) {
     ExplainValue e = explainValue(trace->propagated, trace->report, v, &runs);
     e.assumed = trace->assumed;
-    env.out(o.json ? explainJson(e) : explainText(e));
+    std::string text = o.json ? explainJson(e) : explainText(e);
+    if (std::ranges::find(said, text) != said.end()) continue;
+    env.out(text);
+    said.push_back(std::move(text));
   }
   return kExitDone;
 }
@@ -125,7 +129,7 @@ bool contractsHold(const Module& prepared, FuncId entry, const ExplainFlags& o, 
 SummaryRow sumOf(const std::vector<TracedCollective>& collectives) {
   SummaryRow sum;
   for (const TracedCollective& c : collectives) {
-    const int64_t count = c.count.value_or(1);
+    const int64_t count = c.counted;
     sum.count += count;
     if (!c.price) continue;
     sum.bytes += static_cast<double>(c.price->bytesReceived) * static_cast<double>(count);

@@ -83,6 +83,7 @@ struct ReshardOptions {
 struct CollectivePrice {
   int64_t bytesReceived = 0;
   double latencySeconds = 0, seconds = 0;
+  bool differs = false; // other devices receive less
 };
 [[nodiscard]] CollectivePrice priceOf(StepKind, std::span<const AxisRef> axes, int64_t inBytes,
                                       int64_t outBytes, const Mesh&, const NominalMachine&);

@@ -4,6 +4,7 @@
 #include "dtc/IR/OpRecord.h"
 #include "dtc/IR/Region.h"
 #include "dtc/Passes/analysis/MemoryPlan.h"
+#include "dtc/Support/Checked.h"
 
 #include <algorithm>
 
@@ -149,6 +150,11 @@ std::optional<int64_t> executionsOf(const Module& m, OpId loop) {
     return iterations && iterations->isStatic() ? std::optional(iterations->value()) : std::nullopt;
   }
   return kind == RegionKind::While ? std::nullopt : std::optional<int64_t>(1);
+}
+
+int64_t countedExecutions(const Module& m, OpId o, int64_t times) {
+  return std::min(checkedMul(times, executionsOf(m, o).value_or(1)).value_or(kMostExecutions),
+                  kMostExecutions);
 }
 
 } // namespace dtc

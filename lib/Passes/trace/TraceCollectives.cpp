@@ -54,28 +54,30 @@ public:
       if (!m_[f].spmd) continue;
       func_ = f;
       mesh_ = meshValueOf(m_, f);
-      block(m_[f].body, 1);
+      block(m_[f].body, 1, 1);
     }
     return std::move(out_);
   }
 
 private:
-  void block(BlockId b, std::optional<int64_t> times) {
+  void block(BlockId b, std::optional<int64_t> times, int64_t counted) {
     for (OpId o : m_[b].ops) {
       const OpRecord& rec = m_.record(o);
       const bool moves = rec.async == AsyncForm::Start ||
                          (isContractCollective(rec) && rec.collective != CollectiveKind::AllSlice);
       if (moves)
-        out_.push_back(
-            {o, func_, markedOps(m_, o), times, priceOfCollective(m_, o, mesh_, machine_), position_++});
+        out_.push_back({o, func_, markedOps(m_, o), times, counted, priceOfCollective(m_, o, mesh_, machine_),
+                        position_++});
       else if (slices_ && rec.collective == CollectiveKind::AllSlice)
-        slices_->push_back(
-            {o, func_, markedOps(m_, o), times, priceOfCollective(m_, o, mesh_, machine_), position_++});
+        slices_->push_back({o, func_, markedOps(m_, o), times, counted,
+                            priceOfCollective(m_, o, mesh_, machine_), position_++});
       for (uint32_t r = 0; r < m_[o].numRegions; ++r) {
         const std::optional<int64_t> iterations = isCounted(o, r) ? executionsOf(m_, o) : 0;
-        block(m_.region(o, r), iterations == 0       ? 0
-                               : times && iterations ? checkedMul(*times, *iterations)
-                                                     : std::nullopt);
+        block(m_.region(o, r),
+              iterations == 0       ? 0
+              : times && iterations ? checkedMul(*times, *iterations)
+                                    : std::nullopt,
+              iterations == 0 ? 0 : countedExecutions(m_, o, counted));
       }
     }
   }

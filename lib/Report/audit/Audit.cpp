@@ -240,10 +240,10 @@ private:
     std::vector<bool> used(g_.report.collectives.size());
     int64_t saved = 0;
     for (const AuditFinding* f : order) {
-      const auto count = g_.report.collectives[f->of[0]].count;
+      const int64_t counted = g_.report.collectives[f->of[0]].counted;
       if (std::ranges::any_of(f->of, [&](size_t i) { return used[i]; })) continue;
       for (size_t i : f->of) used[i] = true;
-      saved += (f->bytesBefore - f->bytesAfter) * count.value_or(1);
+      saved += (f->bytesBefore - f->bytesAfter) * counted;
     }
     g_.report.bytesSaved = saved;
   }

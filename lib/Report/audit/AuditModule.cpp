@@ -110,7 +110,7 @@ private:
     c.kind = m_.record(o).collective;
     c.name = m_[o].numResults > 0 ? printValueName(m_, m_.result(o)) : collectiveName(c.kind);
     c.dtype = dtypeName(m_.typeOf(m_.operand(o, 0)).dtype);
-    c.count = traced.count;
+    c.count = traced.count, c.counted = traced.counted;
     const std::vector<AxisRef> axes = collectiveAxes(m_, o);
     for (const AxisRef& a : axes) n.devices += printAxis(a, m_.strings) + ",";
     if (AttrId pairs = m_.attr(o, "pairs"); pairs.valid()) n.devices += std::to_string(pairs.index);

@@ -35,7 +35,7 @@ std::string locationText(const AuditCollective& c) {
   return c.location + (c.op.empty() || c.location.empty() ? c.op : " (" + c.op + ")");
 }
 
-double timesOf(const AuditCollective& c) { return static_cast<double>(c.count.value_or(1)); }
+double timesOf(const AuditCollective& c) { return static_cast<double>(c.counted); }
 
 std::string findingText(const AuditReport& r, const AuditFinding& f) {
   std::string names;
@@ -59,9 +59,10 @@ std::string auditText(const AuditReport& r) {
     out +=
         collectiveName(c.kind) + (" " + c.name) + ", " + groupsText(c) + "\n  " + bytesText(c.bytesReceived) +
         " received per device, " +
-        (c.count ? std::to_string(*c.count) + (*c.count == 1 ? " time, " : " times, ") : "times unknown, ") +
+        (c.count ? std::to_string(*c.count) + (*c.count == 1 ? " time, " : " times, ")
+                 : "times unknown" + (c.counted == 1 ? "" : " (" + std::to_string(c.counted) + ")") + ", ") +
         timeText(c.seconds * timesOf(c)) + " on the nominal machine\n  from " + locationText(c) + "\n";
-    bytes += c.bytesReceived * c.count.value_or(1);
+    bytes += c.bytesReceived * c.counted;
     seconds += c.seconds * timesOf(c);
     complete = complete && c.count.has_value();
   }
@@ -91,13 +92,14 @@ std::string auditJson(const AuditReport& r) {
                                   {"operand_bytes", c.operandBytes},
                                   {"bytes_received", c.bytesReceived}};
     one["count"] = c.count ? nlohmann::ordered_json(*c.count) : nullptr;
+    if (!c.count) one["counted"] = c.counted;
     one["seconds"] = c.seconds;
     one["latency_seconds"] = c.latencySeconds;
     one["op"] = c.op;
     one["location"] = c.location;
     one["line"] = c.line;
     out["collectives"].push_back(std::move(one));
-    bytes += c.bytesReceived * c.count.value_or(1);
+    bytes += c.bytesReceived * c.counted;
     seconds += c.seconds * timesOf(c);
   }
   out["findings"] = nlohmann::ordered_json::array();

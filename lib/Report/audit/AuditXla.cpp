@@ -1,5 +1,6 @@
 // Builds the audit graph of XLA's HLO text.
 #include "audit/AuditGraph.h"
+#include "dtc/Passes/analysis/OpWork.h"
 #include "dtc/Report/audit/XlaHlo.h"
 #include "dtc/Support/Checked.h"
 #include "dtc/Support/Words.h"
@@ -64,7 +65,7 @@ public:
     for (uint32_t i = 0; i < m_.instructions.size(); ++i)
       if (m_.instructions[i].opcode == "while")
         for (uint32_t body : called(m_.instructions[i], "body")) loopOf_.emplace(body, i);
-    if (!visit(m_.entry(), 1, 0)) return std::nullopt;
+    if (!visit(m_.entry(), 1, 1, 0)) return std::nullopt;
     g_.nodes.resize(m_.instructions.size());
     for (uint32_t i = 0; i < m_.instructions.size(); ++i)
       if (!node(i)) return std::nullopt;
@@ -75,6 +76,7 @@ private:
   struct Counted {
     bool reached = false;
     std::optional<int64_t> times = 0;
+    int64_t inSums = 0; // an unknown iteration count counts once
   };
 
   uint32_t computationOf(std::string_view name) const {
@@ -84,7 +86,7 @@ private:
   }
 
   // Adds the execution count of a computation, and of all that it calls. `depth` bounds recursion.
-  bool visit(uint32_t c, std::optional<int64_t> times, size_t depth) {
+  bool visit(uint32_t c, std::optional<int64_t> times, int64_t inSums, size_t depth) {
     if (depth > kDeepestHlo || ++visits_ > 4 * m_.instructions.size() + 1024) {
       const auto& own = m_.computations[c].instructions;
       if (depth <= kDeepestHlo) return true; // called from very many sites: an incomplete count
@@ -94,21 +96,25 @@ private:
     Counted& counted = counts_[c];
     counted.reached = true;
     counted.times = counted.times && times ? checkedAdd(*counted.times, *times) : std::nullopt;
+    counted.inSums = std::min(counted.inSums + inSums, kMostExecutions);
     for (uint32_t i : m_.computations[c].instructions) {
       const XlaInstruction& in = m_.instructions[i];
       for (const char* key :
            {"body", "condition", "calls", "true_computation", "false_computation", "branch_computations"})
         for (uint32_t callee : called(in, key)) {
           std::optional<int64_t> inner = times;
+          int64_t innerInSums = inSums;
           if (in.opcode == "while") {
             const auto iterations = iterationsOf(in);
             inner = times && iterations ? checkedMul(*times, *iterations) : std::nullopt;
+            innerInSums = std::min(checkedMul(inSums, iterations.value_or(1)).value_or(kMostExecutions),
+                                   kMostExecutions);
           }
-          if (!visit(callee, inner, depth + 1)) return false;
+          if (!visit(callee, inner, innerInSums, depth + 1)) return false;
         }
       if (in.opcode == "call")
         for (uint32_t callee : called(in, "to_apply"))
-          if (!visit(callee, times, depth + 1)) return false;
+          if (!visit(callee, times, inSums, depth + 1)) return false;
     }
     return true;
   }
@@ -166,7 +172,7 @@ private:
     AuditCollective c;
     c.kind = kind;
     c.name = in.name;
-    c.count = counts_[in.computation].times;
+    c.count = counts_[in.computation].times, c.counted = counts_[in.computation].inSums;
     for (uint32_t o : in.operands)
       for (const XlaArray& a : m_.instructions[o].shape) {
         c.dtype = a.dtype;

@@ -305,7 +305,7 @@ private:
       fields_.read(j, "op", path, c.op);
       fields_.read(j, "location", path, c.location);
       fields_.read(j, "bytes_received", path, c.bytes);
-      fields_.read(j, "count", path, c.count);
+      fields_.read(j, j.contains("counted") ? "counted" : "count", path, c.count);
       fields_.read(j, "seconds", path, c.seconds);
       c.seconds *= static_cast<double>(c.count);
       fields_.read(j, "exposed_seconds", path, c.exposed);

@@ -19,8 +19,8 @@ bool isNumber(std::string_view s) { return std::ranges::all_of(s, isDigit); }
 std::string keyOf(const ProgramCollective& c) {
   std::string key = c.kind;
   for (const std::string& a : c.axes) key += " " + a;
-  key += "|" + std::to_string(c.price ? c.price->bytesReceived : -1) + "|" +
-         std::to_string(c.count.value_or(-1)) + "|" + std::to_string(c.sources.size());
+  key += "|" + std::to_string(c.price ? c.price->bytesReceived : -1) + "|" + (c.count ? "" : "unknown ") +
+         std::to_string(c.counted) + "|" + std::to_string(c.sources.size());
   if (c.sources.empty()) return key + "|" + c.value;
   const ProgramCollective::Source& s = c.sources[0];
   key += "|" + s.op + "|" + patternOf(s.why).text + "|" + patternOf(c.purpose).text + "|";
@@ -168,9 +168,9 @@ private:
     return rows.back();
   }
 
-  // An unknown count is taken as one, an unknown size as 0 bytes.
+  // An unknown size is taken as 0 bytes.
   static void add(SummaryRow& row, const ProgramCollective& c) {
-    const int64_t n = c.count.value_or(1);
+    const int64_t n = c.counted;
     row.count += n;
     if (!c.price) row.unknown = true;
     if (!c.price) return;

@@ -7,6 +7,7 @@
 #include "explain/ExplainGroups.h"
 #include "explain/UserNames.h"
 
+#include <algorithm>
 #include <set>
 
 namespace dtc {
@@ -37,9 +38,11 @@ public:
       out.collectives.push_back(describe(c));
       if (const auto it = time.exposed.find(c.op); it != time.exposed.end())
         out.collectives.back().exposedSeconds = it->second;
-      if (c.price)
-        bytes += static_cast<double>(c.price->bytesReceived) * static_cast<double>(c.count.value_or(1));
+      if (c.price) bytes += static_cast<double>(c.price->bytesReceived) * static_cast<double>(c.counted);
     }
+    out.differs = out.collectives.size() > 1 && std::ranges::any_of(t_.collectives, [](const auto& c) {
+                    return c.price && c.price->differs;
+                  });
     out.bytesReceived = static_cast<int64_t>(std::min(bytes, 9e18));
     groupCollectives(out);
     if (options_.changes && prepare_) findChanges(out);
@@ -76,7 +79,7 @@ private:
     e.kind = collectiveName(t_.local.record(c.op).collective);
     for (const AxisRef& a : collectiveAxes(t_.local, c.op)) e.axes.push_back(printAxis(a, t_.local.strings));
     nameValue(e, c);
-    e.count = c.count;
+    e.count = c.count, e.counted = c.counted;
     e.price = c.price;
     for (OpId source : c.sources) e.sources.push_back(sourceOf(source, c));
     return e;

@@ -66,14 +66,19 @@ std::string valueText(const ProgramCollective& c) {
   return c.moreValues == 0 ? out : out + " and " + std::to_string(c.moreValues) + " more";
 }
 
+// "unknown (5)": as it counts in sums, where an unknown iteration count counts once.
+std::string countText(const ProgramCollective& c, int64_t counted) {
+  return c.count ? std::to_string(counted) : "unknown (" + std::to_string(counted) + ")";
+}
+
 // `times`: of so many equal ones.
 Row rowOf(const ProgramCollective& c, int64_t times = 1) {
   const bool once = times == 1 && c.count == 1;
   return {c.kind,
           axesText(c),
           c.price ? bytesText(c.price->bytesReceived) + (once ? "" : " each") : "unknown",
-          c.count ? std::to_string(times * *c.count) : "unknown",
-          c.price ? timeText(c.price->seconds * static_cast<double>(times * c.count.value_or(1))) : "unknown",
+          countText(c, times * c.counted),
+          c.price ? timeText(c.price->seconds * static_cast<double>(times * c.counted)) : "unknown",
           valueText(c),
           neededBy(c)};
 }
@@ -92,10 +97,9 @@ Row rowOf(const ExplainGroup& g, const ProgramReport& r) {
   const ProgramCollective& first = r.collectives[g.members[0]];
   Row row = rowOf(first);
   if (g.members.size() == 1) return row;
-  const bool known = first.count && first.price;
   if (first.price) row[2] = bytesText(first.price->bytesReceived) + " each";
-  row[3] = first.count ? std::to_string(g.total.count) : "unknown";
-  row[4] = known ? timeText(g.total.seconds) : "unknown";
+  row[3] = countText(first, g.total.count);
+  row[4] = first.price ? timeText(g.total.seconds) : "unknown";
   row[5] = groupValue(g, first);
   if (first.sources.size() <= 1) row[6] += " and " + std::to_string(g.members.size() - 1) + " more";
   return row;
@@ -120,7 +124,7 @@ std::string totalText(const ProgramReport& r) {
   return std::to_string(r.collectives.size()) +
          (r.collectives.size() == 1 ? " collective, " : " collectives, ") +
          (r.complete || r.commSeconds > 0
-              ? bytesText(r.bytesReceived) +
+              ? (r.differs ? "at most " : "") + bytesText(r.bytesReceived) +
                     (r.pipeline ? " received per device, summed over stages, " : " received per device, ") +
                     timeText(r.commSeconds) + " on the nominal machine"
               : "unknown bytes and time") +
@@ -288,6 +292,7 @@ nlohmann::ordered_json json(const ProgramCollective& c) {
   if (!c.purpose.empty()) out["for"] = c.purpose;
   out["bytes_received"] = c.price ? nlohmann::ordered_json(c.price->bytesReceived) : nullptr;
   out["count"] = orNull(c.count);
+  if (!c.count) out["counted"] = c.counted;
   out["seconds"] = c.price ? nlohmann::ordered_json(c.price->seconds) : nullptr;
   out["latency_seconds"] = c.price ? nlohmann::ordered_json(c.price->latencySeconds) : nullptr;
   out["exposed_seconds"] = c.exposedSeconds;
@@ -314,7 +319,7 @@ nlohmann::ordered_json json(const ProgramCollective& c) {
 
 // Of all executions.
 static double secondsOf(const ProgramCollective& c) {
-  return c.price ? c.price->seconds * static_cast<double>(c.count.value_or(1)) : 0;
+  return c.price ? c.price->seconds * static_cast<double>(c.counted) : 0;
 }
 
 static Row numbered(size_t number, Row row) {

@@ -75,15 +75,16 @@ private:
     s.now = std::max(s.now, s.messages[it->second].end());
   }
 
-  void block(BlockId b, double times, State& s) {
+  void block(BlockId b, int64_t executions, State& s) {
+    const auto times = static_cast<double>(executions);
     for (OpId o : m_[b].ops) {
       if (auto it = collectives_.find(o); it != collectives_.end()) {
-        message(*it->second, times, s);
+        message(*it->second, executions, s);
         continue;
       }
       for (ValueId v : m_.operands(o)) await(v, s);
       if (m_[o].numRegions != 0) {
-        regions(o, times, s);
+        regions(o, executions, s);
         continue;
       }
       const double seconds = compute(o);
@@ -94,16 +95,17 @@ private:
     for (ValueId v : m_[b].yields) await(v, s);
   }
 
-  void regions(OpId o, double times, State& s) {
+  void regions(OpId o, int64_t executions, State& s) {
     const auto known = executionsOf(m_, o);
     if (!known) out_.complete = false;
     const auto iterations = static_cast<double>(known.value_or(1));
     const double before = s.now;
-    for (BlockId b : countedBlocks(m_, o, mesh_, machine_)) block(b, boundedProduct(times, iterations), s);
+    for (BlockId b : countedBlocks(m_, o, mesh_, machine_)) block(b, countedExecutions(m_, o, executions), s);
     s.now = before + boundedProduct(iterations, s.now - before);
   }
 
-  void message(const TracedCollective& c, double times, State& s) {
+  void message(const TracedCollective& c, int64_t executions, State& s) {
+    const auto times = static_cast<double>(executions);
     const std::vector<AxisRef> axes = collectiveAxes(m_, c.op);
     Message own{c.op, times, s.now};
     for (ValueId v : m_.operands(c.op))
@@ -114,7 +116,7 @@ private:
     if (!c.price) out_.complete = false;
     const CollectivePrice price = c.price.value_or(CollectivePrice());
     AxisCost& cost = costOf(c.op);
-    cost.count += rounded(times);
+    cost.count += executions;
     cost.bytesReceived += rounded(times * static_cast<double>(price.bytesReceived));
     cost.seconds += times * price.seconds;
     cost.latencySeconds += times * price.latencySeconds;
@@ -125,7 +127,7 @@ private:
     s.messages.push_back(std::move(own));
   }
 
-  // Counts of nested loops may exceed 2^63; a sum of a few hundred of these does not.
+  // A sum of a few hundred of these does not exceed 2^63.
   static int64_t rounded(double n) { return static_cast<int64_t>(std::min(n, 1e15)); }
 
   double compute(OpId o) {

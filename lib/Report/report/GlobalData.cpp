@@ -47,7 +47,7 @@ public:
     for (size_t i = 0; i < t_.collectives.size(); ++i) {
       const TracedCollective& c = t_.collectives[i];
       for (OpId source : c.sources) collectivesOf_[source].insert(static_cast<int>(i));
-      out_.graph.collectives.push_back({static_cast<int>(report_.collectives[i].group), c.count.value_or(1)});
+      out_.graph.collectives.push_back({static_cast<int>(report_.collectives[i].group), c.counted});
     }
     arguments();
     writtenOps(written_->body(), -1);
@@ -534,9 +534,9 @@ private:
       lines[group].insert(own.begin(), own.end());
       for (int l : own) {
         LineFacts& facts = out_.lines[static_cast<size_t>(l)];
-        facts.messages[static_cast<int>(group)] += c.count.value_or(1);
+        facts.messages[static_cast<int>(group)] += c.counted;
         if (!c.price) continue;
-        const double share = static_cast<double>(c.count.value_or(1)) / static_cast<double>(own.size());
+        const double share = static_cast<double>(c.counted) / static_cast<double>(own.size());
         facts.commBytes += share * static_cast<double>(c.price->bytesReceived);
         facts.commSeconds += share * c.price->seconds;
       }

@@ -27,11 +27,11 @@ public:
   }
 
 private:
-  void block(BlockId b, double times) {
+  void block(BlockId b, int64_t executions) {
+    const auto times = static_cast<double>(executions);
     for (OpId o : m_[b].ops) {
       const OpRecord& record = m_.record(o);
-      const auto n = static_cast<double>(executionsOf(m_, o).value_or(1));
-      const double inside = boundedProduct(times, n);
+      const int64_t inside = countedExecutions(m_, o, executions);
       for (BlockId own : countedBlocks(m_, o, mesh_, NominalMachine())) block(own, inside);
       const bool message = record.isCollective() && record.collective != CollectiveKind::AllSlice;
       if (m_[o].numRegions != 0 || message || record.lowering == Lowering::Annotation) continue;

@@ -23,7 +23,7 @@ namespace {
 struct Item {
   enum Kind : uint8_t { Compute, Message, Done, Enter, Leave } kind = Compute;
   OpId op;
-  double times = 1;
+  double times = 1; // in sums; of Enter and Leave, the iterations
 };
 
 class ItemReader {
@@ -36,7 +36,8 @@ public:
   bool complete = true;
 
 private:
-  void block(BlockId b, double times) {
+  void block(BlockId b, int64_t executions) {
+    const auto times = static_cast<double>(executions);
     for (OpId o : m_[b].ops) {
       const OpRecord& record = m_.record(o);
       if (isLoadTimeOp(m_, o) || isFrozenOp(m_, o)) continue; // not part of each run
@@ -45,18 +46,18 @@ private:
       else if (sendsMessages(record.collective))
         items.push_back({Item::Message, o, times});
       else if (m_[o].numRegions != 0 && record.regions != RegionKind::Fused)
-        regions(o, times);
+        regions(o, executions);
       else
         items.push_back({Item::Compute, o, times});
     }
   }
 
-  void regions(OpId o, double times) {
+  void regions(OpId o, int64_t executions) {
     const auto known = executionsOf(m_, o);
     if (!known) complete = false;
     const auto iterations = static_cast<double>(known.value_or(1));
     items.push_back({Item::Enter, o, iterations});
-    for (BlockId b : countedBlocks(m_, o, mesh_, machine_)) block(b, boundedProduct(times, iterations));
+    for (BlockId b : countedBlocks(m_, o, mesh_, machine_)) block(b, countedExecutions(m_, o, executions));
     items.push_back({Item::Leave, o, iterations});
   }
 

@@ -56,6 +56,11 @@ private:
 // How often the blocks of an op run: 1 if it is not a loop, nothing if that is unknown.
 [[nodiscard]] std::optional<int64_t> executionsOf(const Module&, OpId);
 
+// Executions of the blocks of an op that runs `times` times, in sums: an unknown iteration count counts once. At most
+// kMostExecutions, so that counts can be summed.
+inline constexpr int64_t kMostExecutions = 1'000'000'000'000'000;
+[[nodiscard]] int64_t countedExecutions(const Module&, OpId, int64_t times);
+
 // A saturating multiplication: larger results are kMostWork.
 inline constexpr double kMaxWork = 1e30;
 [[nodiscard]] double boundedProduct(double a, double b);

@@ -15,6 +15,7 @@ struct TracedCollective {
   // The executions per call of the function: 1, or the iteration count of the enclosing loops; nothing if
   // that is unknown at compile time. Of a conditional, the branch that takes longer is taken (Branches.h).
   std::optional<int64_t> count;
+  int64_t counted = 1; // as `count`, but an unknown iteration count counts once: for sums
   // The cost of one execution, on the device that receives most. Nothing if a size is unknown.
   std::optional<CollectivePrice> price;
   size_t position = 0; // in program order, with all_slice

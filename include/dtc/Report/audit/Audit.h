@@ -17,6 +17,7 @@ struct AuditCollective {
   int64_t bytesReceived = 0;                      // per device and execution
   double seconds = 0, latencySeconds = 0;         // per execution, on the nominal machine
   std::optional<int64_t> count; // executions in one run; nothing where iteration counts are unknown
+  int64_t counted = 1;          // in sums: an unknown iteration count counts once
   std::string op, location;     // in the user's program: "jit(step)/dot_general", "model.py:12"
   std::string line;             // in the audited text: "step.hlo:31:14"
 };

@@ -23,9 +23,10 @@ struct SnapshotStatement {
   std::string location;          // "mlp.dt:9:8", or of the user's own program
   std::string path;              // in the user's own program: "layers.0.attn"
   int32_t within = -1;           // the statement whose block it is in: a loop or a branch
-  int64_t executions = 0;        // of the loops that it is in; 0 if unknown, and in files of an earlier dtc
-  double seconds = 0;            // computation of one device, all executions
-  uint32_t offset = UINT32_MAX;  // in the text; unknown for a saved program
+  int64_t executions =
+      0;              // of the loops that it is in, one of unknown length once; 0 in files of an earlier dtc
+  double seconds = 0; // computation of one device, all executions
+  uint32_t offset = UINT32_MAX; // in the text; unknown for a saved program
 };
 
 struct SnapshotCollective {

@@ -39,6 +39,7 @@ struct ProgramCollective {
   // Executions in one call of the function; nothing where iteration counts are not known before the run, 0 in the
   // branch of a conditional that takes less time.
   std::optional<int64_t> count;
+  int64_t counted = 1;                  // in sums: an iteration count that is not known counts once
   std::optional<CollectivePrice> price; // per execution; nothing where a size is unknown
   double exposedSeconds = 0;            // of all executions: the time that computation waits for them
   // The reason, for each op that the message serves: several for a bucket.
@@ -121,7 +122,8 @@ struct ProgramReport {
   std::vector<ProgramContract> contracts;     // all contracts hold
   std::vector<AxisCost> axes;                 // the used ones, in the mesh's order, then several together
   double computeSeconds = 0, commSeconds = 0; // of one device, on the nominal machine
-  int64_t bytesReceived = 0;
+  int64_t bytesReceived = 0;        // the sum of what the device that receives most receives, by message
+  bool differs = false;             // that may be another one by message, and the sum more than any receives
   bool complete = true;             // every size and iteration count is known
   std::vector<std::string> assumed; // symbolic sizes that costs take as kNominalSymbol
   std::optional<PipelineRun> pipeline;
