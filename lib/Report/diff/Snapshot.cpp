@@ -1,4 +1,5 @@
 // Compiles a program and records its statements, collectives and memory.
+#include "diff/MatchedStatements.h"
 #include "diff/SnapshotStatements.h"
 #include "dtc/IR/DevicePrograms.h"
 #include "dtc/IR/LocalShape.h"
@@ -117,9 +118,12 @@ private:
     StatementReader reader(trace->propagated, trace->propagated.findFunction(name_), &prepared,
                            &trace->report);
     out_.statements = reader.run();
-    for (size_t i = 0; i < out_.statements.size(); ++i)
-      if (const auto it = places.find(reader.offsets()[i]); it != places.end())
-        out_.statements[i].origin = it->second;
+    for (size_t i = 0; i < out_.statements.size(); ++i) {
+      const auto own = places.find(reader.offsets()[i]), value = places.find(reader.valueOffsets()[i]);
+      const bool bounds =
+          value != places.end() && isBoundary(out_.written[static_cast<size_t>(value->second)]);
+      if (bounds || own != places.end()) out_.statements[i].origin = (bounds ? value : own)->second;
+    }
     collectives(prepared, *trace, reader);
     memory(std::move(*trace), prepared);
     return true;
@@ -143,7 +147,7 @@ private:
         s.op = source.op, s.location = source.location, s.from = source.from, s.to = source.to;
       }
       s.layer = report.groups[c.group].layer;
-      s.count = c.count.value_or(1);
+      s.count = c.counted;
       if (c.price) {
         s.bytes = c.price->bytesReceived;
         s.seconds = c.price->seconds * static_cast<double>(s.count);

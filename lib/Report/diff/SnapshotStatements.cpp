@@ -62,8 +62,9 @@ std::vector<SnapshotStatement> StatementReader::run() {
 }
 
 // The statement that was added last is at this place.
-void StatementReader::place(SourceRange r) {
+void StatementReader::place(SourceRange r, SourceRange value) {
   offsets_.push_back(r.begin);
+  valueOffsets_.push_back(value.begin);
   if (r.valid()) places_.try_emplace(r.begin, static_cast<int32_t>(out_.size()) - 1);
 }
 
@@ -77,7 +78,7 @@ void StatementReader::function(FuncId f) {
     if ("%" + s.userName == s.name) s.userName.clear();
     s.attributes = attrsText(m_, a.attrs);
     s.location = lines_.text(m_[a.value].loc, true);
-    place(m_[a.value].loc);
+    place(m_[a.value].loc, m_[a.value].loc);
   }
   block(m_[f].body);
   results(f);
@@ -129,11 +130,10 @@ void StatementReader::op(OpId o) {
   s.attributes = attrsText(m_, m_[o].attrs);
   if (m_[o].callee.valid()) s.attributes = "@" + std::string(m_.strings[m_[o].callee]) + " " + s.attributes;
   readOperands(o, s);
-  place(m_[o].loc);
+  place(m_[o].loc, values.empty() ? m_[o].loc : m_[values[0]].loc);
   const int32_t outer = std::exchange(within_, index);
   const int64_t outerExecutions = executions_;
-  if (__builtin_mul_overflow(executions_, executionsOf(m_, o).value_or(0), &executions_))
-    executions_ = INT64_MAX;
+  executions_ = countedExecutions(m_, o, executions_);
   for (uint32_t k = 0; k < m_[o].numRegions; ++k) {
     for (ValueId v : m_[m_.region(o, k)].args) of_[v.index] = index;
     carried(o, k);
@@ -188,7 +188,7 @@ void StatementReader::results(FuncId f) {
   for (size_t r = 0; r < m_[f].results.size(); ++r) {
     const FuncResult& result = m_[f].results[r];
     SnapshotStatement& s = out_.emplace_back();
-    place(result.loc);
+    place(result.loc, result.loc);
     s.function = function_;
     s.executions = 1;
     s.op = "result";

@@ -37,7 +37,7 @@ private:
   void readOperands(OpId, SnapshotStatement&) const;
   void carried(OpId loop, uint32_t region);
   void carriedOut(OpId loop);
-  void place(SourceRange);
+  void place(SourceRange, SourceRange value);
 
   const Module& m_;
   const Module* prepared_;
@@ -51,14 +51,16 @@ private:
   FuncId entry_;
   std::string function_;   // that is being read; "" for the entry
   int32_t within_ = -1;    // the loop or branch that is being read
-  int64_t executions_ = 1; // of the loops around it; 0 if unknown
+  int64_t executions_ = 1; // of the loops around it; one of unknown length counts once
   std::unordered_map<uint32_t, int32_t> places_;
-  std::vector<uint32_t> offsets_; // by statement
+  std::vector<uint32_t> offsets_, valueOffsets_; // by statement
   std::vector<SnapshotStatement> out_;
 
 public:
   // By statement: its place in the text.
   [[nodiscard]] const std::vector<uint32_t>& offsets() const { return offsets_; }
+  // The place of its value: of what is inlined at the bounds of a function, that of the argument or result.
+  [[nodiscard]] const std::vector<uint32_t>& valueOffsets() const { return valueOffsets_; }
 };
 
 } // namespace dtc

@@ -1,5 +1,7 @@
 #include "diff/StatementDiff.h"
 
+#include "dtc/IR/infer/RuleText.h"
+#include "dtc/Ops/record/Ops.h"
 #include "explain/ExplainGroups.h"
 
 #include <algorithm>
@@ -164,11 +166,24 @@ bool StatementDiff::isRequired(int cause) const {
   return c.kind == DiffCause::Type && c.op != "argument" && c.op != "result";
 }
 
-// Of causes that reach a statement, those of the first round count. Sizes explain a sharding, and constants and numbers
-// that ops compute with anything, that no other cause reaches.
+// A function of one element, whose result has the sharding of its operands whichever it is.
+static bool isElementwise(const std::string& op) {
+  const OpKind kind = standardOps().find(op);
+  if (kind == kNoOpKind) return false;
+  const OpRecord& record = standardOps()[kind];
+  return record.rule == pointwiseRule ||
+         (record.ruleText && std::string_view(record.ruleText) == "pointwise");
+}
+
+// Of causes that reach a statement, those of the first round count. Sizes explain a sharding, as another function of
+// one element does, and constants and numbers that ops compute with anything, that no other cause reaches.
 int StatementDiff::roundOf(int cause, bool ofShardings) const {
   const FoundCause& f = causes_.found[static_cast<size_t>(cause)];
-  return isRequired(cause) || f.values ? 2 : f.cause.kind == DiffCause::Type && ofShardings ? 1 : 0;
+  const bool keepsShardings = ofShardings && f.cause.kind == DiffCause::Op && isElementwise(f.cause.before) &&
+                              isElementwise(f.cause.after);
+  return isRequired(cause) || f.values || keepsShardings  ? 2
+         : f.cause.kind == DiffCause::Type && ofShardings ? 1
+                                                          : 0;
 }
 
 // From each cause to all affected statements that follow from it, breadth first: the nearest cause counts. A loop that
