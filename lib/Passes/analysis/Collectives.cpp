@@ -121,6 +121,8 @@ static void receiveUnevenly(const Module& m, OpId o, const Mesh& mesh, int64_t e
                             const NominalMachine& machine, CollectivePrice& price) {
   const CollectiveKind kind = m.record(o).collective;
   if (kind != CollectiveKind::AllGather && kind != CollectiveKind::AllToAll) return;
+  constexpr int64_t kMostDevices = 4096; // of larger meshes, one shard is a small part of the result
+  if (mesh.numDevices() > kMostDevices) return;
   if (m[o].numResults != m.operands(o).size() || !hasUnevenShards(m, o, mesh)) return;
   int64_t most = 0, least = INT64_MAX;
   for (int64_t device = 0; device < mesh.numDevices(); ++device) {
