@@ -317,5 +317,6 @@ def compile(
         executable._fixed = _fixed_of(program)
     weights = label if text is None else file.name if file is not None else None
     if not bound and weights is not None and _core.file_has_weights(weights) and not executable._from_files:
-        executable.bind_file(weights)  # the program's own
+        source.weights = weights
+        executable.bind_file(weights)
     return executable

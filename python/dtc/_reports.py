@@ -88,6 +88,7 @@ class Source:
         settings: Sequence[tuple[str, str]] = (),
     ):
         self.settings = list(settings)
+        self.weights: Optional[str] = None  # the file of the program's own, which are read with it
         self.name = name
         self.text = text
         self.flags = list(flags)
@@ -128,7 +129,7 @@ class Source:
                 numpy.savez(path, **executable._converted(tuple(args)))
                 inputs = ["--input", path]
                 for file in executable._files:
-                    inputs += ["--input", file] if file != self.name else []  # the program's own are read with it
+                    inputs += ["--input", file] if file != self.weights else []
             # Results are printed unless they are written.
             unprinted = ["--output", os.path.join(folder, "results.npz")]
             return Report(self._command("run", self._file(), *inputs, *unprinted, *words, *self.flags, *self.run_flags))
