@@ -358,6 +358,41 @@ class TorchExport(unittest.TestCase):
 
         return ThroughView(), ThroughBase()
 
+    def test_sizes_without_gradients(self):
+        import torch
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("kept", torch.zeros(8, 16))
+
+            def forward(self, x):
+                rows, columns = x.shape
+                with torch.no_grad():
+                    self.kept[:rows, :columns] = x * 2
+                    mask = torch.arange(columns) < rows
+                return x * mask + self.kept[:rows, :columns].sum()
+
+        x = torch.ones(4, 7)
+        dims = {0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO}
+        f = dtc.compile(torch.export.export(Model(), (x,), dynamic_shapes=(dims,)))
+        for shape in ((4, 7), (3, 9), (8, 2)):
+            torch.testing.assert_close(f(torch.ones(shape)), Model()(torch.ones(shape)))
+
+    def test_bounds_of_sizes(self):
+        import torch
+
+        class Model(torch.nn.Module):
+            def forward(self, x):
+                rows = x.shape[0]
+                half = max(2, rows // 2)
+                return torch.cat([x[: min(rows, 5)], torch.zeros(half, 3)]) * half
+
+        x = torch.ones(8, 3)
+        f = dtc.compile(torch.export.export(Model(), (x,), dynamic_shapes=({0: torch.export.Dim.AUTO},)))
+        for rows in (8, 6, 3):
+            torch.testing.assert_close(f(torch.ones(rows, 3)), Model()(torch.ones(rows, 3)))
+
     def test_arguments_that_are_no_tensors(self):
         import torch
 

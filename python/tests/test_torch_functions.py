@@ -172,6 +172,19 @@ class TorchFunctions(unittest.TestCase):
                         step()
                 torch.testing.assert_close(models[0].weight, models[1].weight)
 
+    def test_floats_of_sizes(self):
+        import torch
+        import torch.nn.functional as F
+        import dtc.torch
+
+        f = lambda x, y: F.cross_entropy(x, y, label_smoothing=0.1)  # noqa: E731
+        x, y = torch.randn(8, 6, requires_grad=True), torch.arange(8) % 6
+        torch._dynamo.reset()
+        with self.assertRaisesRegex(Exception, "takes a float that the forward pass computes from sizes.*dynamic=False"):
+            torch.compile(f, backend="dtc", dynamic=True)(x, y).backward()
+        torch._dynamo.reset()
+        torch.testing.assert_close(torch.compile(f, backend="dtc", dynamic=False)(x, y), f(x, y))
+
     def test_sizes_that_depend_on_data(self):
         import torch
         import dtc.torch

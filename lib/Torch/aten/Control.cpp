@@ -190,6 +190,8 @@ ImportResults asFloat(ImportContext& c) { return tensorOf(in(c, "a", DType::F64)
 const ImportRow kRows[] = {
     {"_operator.truediv", quotient},
     {"torch.sym_float", asFloat},
+    {"torch.sym_max", ofNumbers<ops::max>},
+    {"torch.sym_min", ofNumbers<ops::min>},
     {"_operator.add", ofNumbers<ops::add>},
     {"_operator.sub", ofNumbers<ops::sub>},
     {"_operator.mul", ofNumbers<ops::mul>},

@@ -18,7 +18,7 @@ ImportNode alias(const ImportNode& region, ImportValueRef of, ImportValueRef res
   return n;
 }
 
-// The operands follow the graph.
+// The operands follow the graph. Sizes are invalid: the graph has their expressions.
 std::vector<ImportValueRef> operandsOf(const ImportNode& n, std::optional<ImportGraphRef>& graph) {
   std::vector<ImportValueRef> out;
   for (const ImportArgument& a : n.arguments) {
@@ -27,6 +27,7 @@ std::vector<ImportValueRef> operandsOf(const ImportNode& n, std::optional<Import
     if (const auto* ref = std::get_if<ImportValueRef>(&a.value); ref && ref->valid()) out.push_back(*ref);
     if (const auto* list = std::get_if<std::vector<ImportValueRef>>(&a.value))
       out.insert(out.end(), list->begin(), list->end());
+    if (std::holds_alternative<ImportInt>(a.value)) out.emplace_back();
   }
   return out;
 }
@@ -38,11 +39,14 @@ bool inlined(ImportFile& file, const ImportNode& n, std::vector<ImportNode>& out
   if (!ref) return false;
   ImportGraph& g = file.graphs[ref->index];
   const auto isTensor = [](const ImportOutput& o) { return std::holds_alternative<ImportValueRef>(o.value); };
-  const auto hasValue = [](const ImportInput& i) { return i.value.valid(); };
-  if (operands.size() != g.inputs.size() || n.results.size() != g.outputs.size() ||
-      !std::ranges::all_of(g.outputs, isTensor) || !std::ranges::all_of(g.inputs, hasValue))
+  const auto fits = [](ImportValueRef operand, const ImportInput& i) {
+    return operand.valid() == i.value.valid();
+  };
+  if (!std::ranges::equal(operands, g.inputs, fits) || n.results.size() != g.outputs.size() ||
+      !std::ranges::all_of(g.outputs, isTensor))
     return false;
-  for (size_t i = 0; i < operands.size(); ++i) out.push_back(alias(n, operands[i], g.inputs[i].value));
+  for (size_t i = 0; i < operands.size(); ++i)
+    if (operands[i].valid()) out.push_back(alias(n, operands[i], g.inputs[i].value));
   std::vector<ImportNode> inner = withoutRegions(file, std::move(g.nodes));
   std::ranges::move(inner, std::back_inserter(out));
   for (size_t i = 0; i < n.results.size(); ++i)

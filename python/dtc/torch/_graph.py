@@ -108,6 +108,12 @@ def _serialized(signature: ExportGraphSignature, graph: torch.fx.GraphModule) ->
     try:
         return serializer.serialize(graph)
     except serialize.SerializeError as error:
+        if "SymFloat graph input" in str(error):
+            raise unsupported(
+                "unsupported argument: the backward pass takes a float that the forward pass computes from sizes, which "
+                "a .pt2 file cannot hold; torch.compile(dynamic=False) has such sizes as numbers",
+                at,
+            ) from error
         raise not_in_files(error, at) from error
 
 
