@@ -6,6 +6,7 @@
 #include "dtc/Support/ElementCount.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <new>
 #include <stdexcept>
@@ -288,6 +289,8 @@ Result<InputBinding> parseInputBinding(std::string_view text) {
     b.path = text;
     return b;
   }
+  if (std::error_code none; equals == std::string_view::npos && std::filesystem::is_directory(text, none))
+    return usageError("--input '" + std::string(text) + "' is a folder: write " + std::string(text) + "/");
   if (equals == std::string_view::npos || equals == 0 || equals + 1 == text.size())
     return usageError("--input '" + std::string(text) + "' is not NAME=VALUE. The forms are:\n" +
                       inputForms());
