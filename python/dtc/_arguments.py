@@ -52,7 +52,7 @@ def expanded(named: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
 
 class FixedArguments:
-    """The arguments of an exported program that are no tensors: they keep the values that they had at the export.
+    """The arguments of an exported program that are not tensors: they keep the values that they had at the export.
 
     `values`: by name, None included; `positions`: of the others among all arguments but those that are None.
     """

@@ -274,7 +274,7 @@ private:
   // What is known of the nodes of a cluster.
   struct Contents {
     std::set<int> collectives, lines, values,
-        statements; // `statements`: those of `lines` that are no arguments
+        statements; // `statements`: those of `lines` that are not arguments
     size_t gradientOps = 0;
   };
   std::map<int, Contents> contentsIn(int drawn) const {
