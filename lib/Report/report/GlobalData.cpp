@@ -558,6 +558,9 @@ private:
       else
         one["for"] = group.purpose;
       if (!group.layer.empty()) one["layer"] = group.layer;
+      const auto& source = t_.collectives[group.members[0]].sources;
+      const std::string_view family = source.empty() ? "" : m_.record(source[0]).family;
+      if (one["kind"] == "p2p" && family == "window") one["halo"] = true;
       one["total_bytes"] = group.total.bytes;
       one["total_seconds"] = group.total.seconds;
       one["lines"] = lines[g];

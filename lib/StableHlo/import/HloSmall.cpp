@@ -40,7 +40,7 @@ ValueId roundedTo(HloContext& c, ValueId x, const HloSmall& s) {
                                                 : s.max();
   const ValueId bounded = c.emit("select", {c.emit("gt", {c.emit("abs", {near}), f32(s.max())}),
                                             c.emit("mul", {c.emit("sign", {near}), f32(beyond)}), near});
-  // XLA's is -0 where there is no NaN.
+  // These types have no NaN: XLA gives -0.
   return s.beyond == S::Max ? c.emit("select", {c.emit("is_nan", {x}), f32(-0.0), bounded}) : bounded;
 }
 

@@ -137,8 +137,7 @@ function axisText(name) {
 }
 const axesText = (names) => names.map(axisText).join(", ");
 // The borders of a shard go to the neighbors.
-const isHalo = (c) => c.kind === "p2p" && /conv|pool|window/.test(c.op || "");
-const collectiveText = (c) => c.kind + (isHalo(c) ? " halo " : " ") + axesText(c.axes);
+const collectiveText = (c) => c.kind + (c.halo ? " halo " : " ") + axesText(c.axes);
 // What the kinds of steps and collectives are, for tooltips.
 const kindTexts = {
   "matmul": "a matrix product, by a library or a generated kernel, with its epilogue", "attention": "softmax(q·k)·v in one kernel",
