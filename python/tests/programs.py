@@ -29,3 +29,10 @@ def module(name, test):
     if not importable(name):
         test.skipTest(f"needs {name}")
     return importlib.import_module(name)
+
+
+def dtc_backend():
+    """Of torch.compile."""
+    import dtc.torch
+
+    return dtc.torch.backend

@@ -5,13 +5,7 @@ import unittest
 
 import dtc
 import numpy as np
-from programs import MATMUL, importable, unary
-
-
-def dtc_backend():
-    import dtc.torch
-
-    return dtc.torch.backend
+from programs import MATMUL, dtc_backend, importable, unary
 
 
 @unittest.skipUnless(importable("torch"), "needs PyTorch")

@@ -3,13 +3,7 @@
 import unittest
 
 import dtc
-from programs import importable
-
-
-def dtc_backend():
-    import dtc.torch
-
-    return dtc.torch.backend
+from programs import dtc_backend, importable
 
 
 @unittest.skipUnless(importable("torch"), "needs PyTorch")
